@@ -103,9 +103,14 @@ class Model:
     rate_limit_key = "fake"
 
     def __init__(
-        self, play: Play | Mapping[str, Sequence[Say]], *, model: str = "m", window: int = 200_000,
-        max_output: int = 32_000, price: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        play: Play | Mapping[str, Sequence[Say]],
+        *,
+        model: str = "m",
+        window: int = 200_000,
+        max_output: int = 32_000,
+        price: float | None = None,
+    ) -> None:
         self.model, self.window, self.max_output = model, window, max_output
         self.requests: list[Request] = []
         self.open: set[str] = set()
@@ -185,9 +190,13 @@ def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Too
         return Output(out) if isinstance(out, str) else out
 
     return Tool(
-        run, ToolInfo(name, effect, verifies=name not in IDLE), args=Arguments, description=f"The tool {name}.",
-        subjects=lambda args, workspace: (args.text,) if args.text else (), title=lambda args: args.text,
-    )  # fmt: skip
+        run,
+        ToolInfo(name, effect, verifies=name not in IDLE),
+        args=Arguments,
+        description=f"The tool {name}.",
+        subjects=lambda args, workspace: (args.text,) if args.text else (),
+        title=lambda args: args.text,
+    )
 
 
 async def _plain(ctx: ToolContext, args: Arguments) -> str:
@@ -339,9 +348,17 @@ class Bench:
         deepest = min(parent.max_depth, spec.max_depth or parent.max_depth)
         offers = profile.offers if depth_of(path) < deepest else ()
         agent = self._agent(
-            tree, path, spec.profile, profile, budget=budget, rules=rules, table=table, offers=offers, parent=parent,
+            tree,
+            path,
+            spec.profile,
+            profile,
+            budget=budget,
+            rules=rules,
+            table=table,
+            offers=offers,
+            parent=parent,
             workspace=spec.workspace,
-        )  # fmt: skip
+        )
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
         agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
         agent.max_depth = deepest
@@ -398,9 +415,19 @@ class Bench:
         return user(f"You are a fork. {task}", source="parent")
 
     def _agent(
-        self, tree: SubagentTree, path: str, name: str, profile: Profile, *, budget: Budget, rules: Rules,
-        table: dict[str, Tool], offers: Sequence[str], parent: Agent | None = None, workspace: Any = None,
-    ) -> Agent:  # fmt: skip
+        self,
+        tree: SubagentTree,
+        path: str,
+        name: str,
+        profile: Profile,
+        *,
+        budget: Budget,
+        rules: Rules,
+        table: dict[str, Tool],
+        offers: Sequence[str],
+        parent: Agent | None = None,
+        workspace: Any = None,
+    ) -> Agent:
         if offers:
             made = {t.name: t for t in self._delegation(tree)}
             if rules.allowed is not None:
@@ -408,16 +435,23 @@ class Bench:
             table = {**table, **made}
         specs: tuple[ToolSpec, ...] = tuple(t.spec for t in table.values())
         agent = Agent(
-            path=path, profile=name,
+            path=path,
+            profile=name,
             conversation=Conversation(
                 profile.model or self.model, f"You are {name}.", specs, table, name, fallback=self.fallback
             ),
-            rules=rules, budget=budget,
-            slot=RunSlot(path, log=self.log, slots=tree.slots if parent else None), inbox=Inbox(path, self.log),
-            max_turns=profile.turns, time_s=profile.time_s, max_depth=self.policy.max_depth, workspace=parent.workspace if parent else self.workspace,
-            accept=profile.accept, parent=parent,
+            rules=rules,
+            budget=budget,
+            slot=RunSlot(path, log=self.log, slots=tree.slots if parent else None),
+            inbox=Inbox(path, self.log),
+            max_turns=profile.turns,
+            time_s=profile.time_s,
+            max_depth=self.policy.max_depth,
+            workspace=parent.workspace if parent else self.workspace,
+            accept=profile.accept,
+            parent=parent,
             subagent_notes=lambda: "\n".join(tree.notes(path)),
-        )  # fmt: skip
+        )
         if parent and self.apart:
             agent.workspace = workspace or parent.workspace
             self.apart.assign(agent)

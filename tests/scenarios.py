@@ -189,11 +189,12 @@ class _Play:
             "status": lambda: [StatusChanged(self.draw(st.sampled_from(("running", "waiting_rate", "queued"))))],
             "compact": lambda: [Compacted((user("so far"),), 90, 10, self.usage())],
             "review": lambda: [
-                IntentStated(self.words(), self.usage()), Verdict("redo", "model", self.words(), usage=self.usage())
+                IntentStated(self.words(), self.usage()),
+                Verdict("redo", "model", self.words(), usage=self.usage()),
             ],
             "detach": lambda: [Detached()],
             "mode": lambda: [ModeChanged("plan")],
-        }  # fmt: skip
+        }
         if (kind := self.pick("turn", "turn", "turn", *simple)) == "turn":
             actor.turn, actor.attempt, actor.offset, actor.thought = actor.turn + 1, 1, 0, 0
             actor.phase = "asking"

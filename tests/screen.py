@@ -94,9 +94,16 @@ class Terminal:
     """A program in a real pseudo-terminal, shown on a `Screen`. Use as a context manager."""
 
     def __init__(
-        self, argv: list[str], *, env: Mapping[str, str], cwd: Path, columns: int = 80, height: int = 24,
-        stdout: bool = True, stderr: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        argv: list[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        columns: int = 80,
+        height: int = 24,
+        stdout: bool = True,
+        stderr: bool = True,
+    ) -> None:
         self.screen = Screen(columns, height)
         self.raw = ""
         self.frames: list[str] = []
@@ -108,9 +115,14 @@ class Terminal:
         self._before = termios.tcgetattr(slave)
         self._slave = slave
         self.process = subprocess.Popen(
-            argv, stdin=slave, stdout=slave if stdout else subprocess.DEVNULL,
-            stderr=slave if stderr else subprocess.DEVNULL, env=dict(env), cwd=cwd, start_new_session=True,
-        )  # fmt: skip
+            argv,
+            stdin=slave,
+            stdout=slave if stdout else subprocess.DEVNULL,
+            stderr=slave if stderr else subprocess.DEVNULL,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Terminal:
         return self

@@ -101,8 +101,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if persona:
             rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
-            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
-            known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
+            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window,
+            instructions=self.instructions, persona=persona, known_tools=rules.tools,
+            searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
@@ -217,8 +218,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions,
-            known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
+            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window,
+            instructions=self.instructions, known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
             tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,

@@ -60,9 +60,14 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], 
     place = (named.decision, named.rule)
     try:
         rule = parse_rule(
-            named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, ""),
+            named.rule,
+            named.decision,
+            TOOLS,
+            profile=named.profile,
+            reason=named.reason,
+            source=places.get(place, ""),
             readings=partial(path_readings, folders=folders),
-        )  # fmt: skip
+        )
         return _known(rule)
     except UsageError as error:
         from friday_cli.config.rule_locations import rule_places

@@ -88,15 +88,18 @@ class AgentTools:
         limits = self._settings.tools
         given: dict[str, dict[str, Any]] = {
             "shell": {
-                "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
+                "timeout_s": limits.bash_timeout,
+                "longest_s": limits.bash_max_timeout,
                 "confined": bool(self._services.workspace.sandbox_access("")),
             },
             "web": {
-                "private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._providers.search_tool,
+                "private": limits.web_allow_private,
+                "pdf": documents.pdf_text,
+                "search": self._providers.search_tool,
             },
             "memory": {"memory": self._memory},
             ASK_USER: {"attended": self._services.approvals.interactive},
-        }  # fmt: skip
+        }
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))

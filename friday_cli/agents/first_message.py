@@ -25,12 +25,18 @@ def fork(
     listed = {spec.name for spec in above.specs}
     mine = [name for name in tools if name in listed]
     agent.conversation = msgspec.structs.replace(
-        agent.conversation, provider=above.provider, effort=above.effort, cache_key=above.cache_key,
+        agent.conversation,
+        provider=above.provider,
+        effort=above.effort,
+        cache_key=above.cache_key,
         system=above.system,
-        specs=above.specs, tools={n: t for n, t in tools.items() if n in listed or n.startswith(SERVER_PREFIX)},
+        specs=above.specs,
+        tools={n: t for n, t in tools.items() if n in listed or n.startswith(SERVER_PREFIX)},
         history=closed(above.history, why="Continues in the main agent; you are a fork of it."),
-        context=above.context, sent=above.sent, cache_missed=above.cache_missed,
-    )  # fmt: skip
+        context=above.context,
+        sent=above.sent,
+        cache_missed=above.cache_missed,
+    )
     about = system_prompt.COPY.format(folder=environment.copy_of)
     moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
     return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")

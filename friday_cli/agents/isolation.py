@@ -211,8 +211,16 @@ def _removed_worktree(path: str, event: WorktreeChanged, worktrees: Worktrees) -
     from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
 
     card = WorktreeMetadata(
-        session=worktrees.session, name=Path(event.folder).name, branch=event.branch, folder=event.folder,
-        within="", top="", home="", common="", agent=path, base=event.base,
-    )  # fmt: skip
+        session=worktrees.session,
+        name=Path(event.folder).name,
+        branch=event.branch,
+        folder=event.folder,
+        within="",
+        top="",
+        home="",
+        common="",
+        agent=path,
+        base=event.base,
+    )
     state = event.state if event.state not in ("opened", "changed") else "discarded"
     return Worktree(card, worktrees.folder, state, files=event.files)

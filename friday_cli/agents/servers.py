@@ -71,9 +71,14 @@ def server_starter(
         cwd = Path(entry.cwd) if entry.cwd else None
         data = Path(entry.env["PLUGIN_DATA"]) if entry.origin == "plugin" else None
         program = ServerProgram(
-            (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network, data=data,
+            (entry.command, *entry.args),
+            environ,
+            cwd,
+            confined=entry.sandbox,
+            network=entry.network,
+            data=data,
             writes=tuple(workspace.root / path for path in entry.writes) if entry.of_project else None,
-        )  # fmt: skip
+        )
         return await workspace.serve(program, f"mcp {entry.name}")
 
     return start

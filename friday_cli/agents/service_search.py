@@ -94,6 +94,8 @@ def _output(
     found = wrap_untrusted("\n\n".join(filter(None, (text, f"Pages:\n{listed}"))), source=f"{provider.name} search")
     rows = tuple((title, url) for url, title in pages.items())
     return Output(
-        f"Results for {args.query!r}:\n{found}", TableDisplay(("title", "url"), rows), ToolFacts(found=tuple(pages)),
+        f"Results for {args.query!r}:\n{found}",
+        TableDisplay(("title", "url"), rows),
+        ToolFacts(found=tuple(pages)),
         usage=usage,
-    )  # fmt: skip
+    )

@@ -91,16 +91,24 @@ class SubAgentChoice:
         budget = self._settings.token_budget
         tokens = min(budget.max, profile.max_token_budget or budget.default)
         limits = msgspec.structs.replace(
-            profile, max_token_budget=tokens, max_iterations=profile.max_iterations or TURNS,
+            profile,
+            max_token_budget=tokens,
+            max_iterations=profile.max_iterations or TURNS,
             timeout=profile.timeout or self._settings.default_timeout,
-        )  # fmt: skip
+        )
         return SubAgentRow(
-            profile.name, profile.description, profile.origin, Path(profile.path),
+            profile.name,
+            profile.description,
+            profile.origin,
+            Path(profile.path),
             tools="those of its parent" if profile.allowed_tools == "*" else tools,
-            limits=profile_text.limits(limits), model=profile_text.model(profile) or "that of its parent",
-            delegates_to=profile_text.delegates_to(profile), depth=self._depth(profile),
-            chosen=profile.name in self.chosen, refusal=self._refusal(profile),
-        )  # fmt: skip
+            limits=profile_text.limits(limits),
+            model=profile_text.model(profile) or "that of its parent",
+            delegates_to=profile_text.delegates_to(profile),
+            depth=self._depth(profile),
+            chosen=profile.name in self.chosen,
+            refusal=self._refusal(profile),
+        )
 
     def _depth(self, profile: Profile) -> str:
         most = self._settings.max_depth

@@ -144,9 +144,17 @@ class OpenSession:
         start. Raises
         UsageError if the sub-agent is not started, or while a prompt runs."""
         given = {
-            "profile": profile, "task": task, "context": context, "max_tokens": max_tokens, "max_iterations": max_turns,
-            "timeout_s": timeout_s, "schema": schema, "isolation": isolation, "resume": resume, "background": True,
-        }  # fmt: skip
+            "profile": profile,
+            "task": task,
+            "context": context,
+            "max_tokens": max_tokens,
+            "max_iterations": max_turns,
+            "timeout_s": timeout_s,
+            "schema": schema,
+            "isolation": isolation,
+            "resume": resume,
+            "background": True,
+        }
         arguments = {name: value for name, value in given.items() if value not in (None, "")}
         starting = asyncio.ensure_future(self._start(arguments, f"{resume or profile}: {task}", max_cost))
         path = ""

@@ -79,9 +79,14 @@ def _tool(function: Function, name: str, description: str, effect: OwnEffect) ->
         return Output(wrap_untrusted(text, source=full))
 
     return Tool(
-        run=run, info=ToolInfo(full, effect), args=arguments, description=about, schema=schema_of(arguments),
-        subjects=lambda sent, workspace: (_line(sent),) if sent else (), title=_line,
-    )  # fmt: skip
+        run=run,
+        info=ToolInfo(full, effect),
+        args=arguments,
+        description=about,
+        schema=schema_of(arguments),
+        subjects=lambda sent, workspace: (_line(sent),) if sent else (),
+        title=_line,
+    )
 
 
 def _arguments(function: Function, name: str) -> type[msgspec.Struct]:

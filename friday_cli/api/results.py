@@ -59,12 +59,22 @@ def agent_result(view: SessionView, path: str, *, end: RunResult | None = None, 
         with suppress(ValueError, RecursionError):
             data = _clean(json.loads(unfenced(end.text)))
     return AgentResult(
-        session=view.session, agent=path, profile=agent.profile, status=end.status, reason=end.stop_reason,
-        text=sanitize(end.text), data=data, partial=end.partial, error=sanitize(end.error), usage=usage, cost=usage.cost_usd,
-        receipt=agent.receipt, findings=end.findings,
+        session=view.session,
+        agent=path,
+        profile=agent.profile,
+        status=end.status,
+        reason=end.stop_reason,
+        text=sanitize(end.text),
+        data=data,
+        partial=end.partial,
+        error=sanitize(end.error),
+        usage=usage,
+        cost=usage.cost_usd,
+        receipt=agent.receipt,
+        findings=end.findings,
         agents=tuple(agent_result(view, child) for child, below in view.agents.items() if below.parent == path),
         denials=tuple(denied for denied in view.denials if is_under(denied.agent, path)),
-    )  # fmt: skip
+    )
 
 
 def _clean(value: Any) -> Any:

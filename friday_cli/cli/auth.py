@@ -22,9 +22,11 @@ MAX_KEY_CHARS = 10_000
 """Longest key."""
 
 _PROVIDER = typer.Argument(
-    metavar="PROVIDER", help="The service, such as anthropic or openai.", autocompletion=completion.providers,
+    metavar="PROVIDER",
+    help="The service, such as anthropic or openai.",
+    autocompletion=completion.providers,
     show_default=False,
-)  # fmt: skip
+)
 
 
 def register(app: typer.Typer, about: str) -> None:

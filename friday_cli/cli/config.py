@@ -24,8 +24,11 @@ from .project_context import load_context
 from .session_args import JSON
 
 _KEY = typer.Argument(
-    metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=completion.settings, show_default=False
-)  # fmt: skip
+    metavar="KEY",
+    help="A setting, such as model or limits.max_cost.",
+    autocompletion=completion.settings,
+    show_default=False,
+)
 SCHEMAS = {
     "config": ("friday_cli.config.json_schema", "settings_schema"),
     "mcp": ("friday_cli.mcp.schema", "servers_schema"),
@@ -52,9 +55,14 @@ def show(as_json: bool = JSON) -> None:
     rows = config.rows(loaded)
     if as_json:
         output.show_json(
-            {name: {"value": msgspec.json.decode(value) if value and value != "(hidden)" else value or None, "source": source}
-             for name, value, source in rows}
-        )  # fmt: skip
+            {
+                name: {
+                    "value": msgspec.json.decode(value) if value and value != "(hidden)" else value or None,
+                    "source": source,
+                }
+                for name, value, source in rows
+            }
+        )
         return
     table = [(name, value, with_tilde(source)) for name, value, source in rows]
     output.show_table(("SETTING", "VALUE", "FROM"), table, wide=("VALUE",))
@@ -82,9 +90,11 @@ def get(key: str = _KEY) -> None:
 def set_(
     key: str = _KEY,
     value: str = typer.Argument(
-        metavar="VALUE", help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.', show_default=False
+        metavar="VALUE",
+        help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.',
+        show_default=False,
     ),
-) -> None:  # fmt: skip
+) -> None:
     """Change one setting in your file. The rest of the file is kept, with its comments."""
     _validate(key, value_of(tuple(key.split(".")), value))
     saved = set_value(key, value)

@@ -85,8 +85,18 @@ def run_test(
     found = [hook for hook in hooks if hook.event == event and hook.matches(subjects) and hook.applies(wanted)]
     answers = asyncio.run(_run(context, found, text))
     if as_json:
-        rows = [{**_plain(a.hook), "decision": a.decision, "reason": a.reason, "context": a.context, "updatedInput": a.arguments,
-                 "problem": a.problem, "ms": ms} for a, ms in answers]  # fmt: skip
+        rows = [
+            {
+                **_plain(a.hook),
+                "decision": a.decision,
+                "reason": a.reason,
+                "context": a.context,
+                "updatedInput": a.arguments,
+                "problem": a.problem,
+                "ms": ms,
+            }
+            for a, ms in answers
+        ]
         show_json({"input": text, "answers": rows, "problems": problems})
         return
     table = [

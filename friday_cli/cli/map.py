@@ -45,21 +45,43 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--items",), "text", "File with one JSON value in each line.", "FILE", group=_ITEMS),
     Option(("--glob",), "text", "Files as items: {path}, {name}, {content}.", "PATTERN", group=_ITEMS),
     Option(("--over",), "text", "Command whose output lines are the items: {line}.", "COMMAND", group=_ITEMS),
-    Option(("--task",), "text", "Task with fields of the item, such as {path}; {item} is all of it. Default: {item}.", "TEMPLATE", group=_RUN),
+    Option(
+        ("--task",),
+        "text",
+        "Task with fields of the item, such as {path}; {item} is all of it. Default: {item}.",
+        "TEMPLATE",
+        group=_RUN,
+    ),
     Option(("--schema",), "text", "JSON Schema of each result: a file or its text.", "SCHEMA", group=_RUN),
-    Option(("--check",), "text", "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.", "COMMAND", group=_RUN),
+    Option(
+        ("--check",),
+        "text",
+        "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.",
+        "COMMAND",
+        group=_RUN,
+    ),
     Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
     Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
-    Option(("--engine",), "text", "Where the items run: here (default), or on a Ray cluster.", "ENGINE", ("embedded", "ray"), _RUN),
+    Option(
+        ("--engine",),
+        "text",
+        "Where the items run: here (default), or on a Ray cluster.",
+        "ENGINE",
+        ("embedded", "ray"),
+        _RUN,
+    ),
     Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
     Option(("--max-cost",), "float", "US dollars for the whole batch; required.", "USD", group=_LIMITS),
     Option(("--per-item-cost",), "float", "US dollars for one item.", "USD", group=_LIMITS),
     Option(("--parallel",), "int", "Items at the same time (8).", "N", group=_LIMITS),
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
-    *(_SHARED[name] for name in ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "cwd")),
+    *(
+        _SHARED[name]
+        for name in ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "cwd")
+    ),
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
-)  # fmt: skip
+)
 ACTIONS = ("status", "results", "retry", "cancel")
 KEPT = ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "config")
 """Options of the session, which are part of the batch."""
@@ -127,12 +149,23 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
     (source,) = sources
     options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
     return MapJob(
-        folder, values["what"], source, values[source], values["task"] or "", float(values["max_cost"]),
-        schema=read_schema(values["schema"], "--schema"), check=values["check"] or "", reduce=values["reduce"] or "",
-        isolation=values["isolation"] == "worktree", item_cost=values["per_item_cost"], parallel=parallel or 8,
-        sample=5 if sample is None else sample, output=values["output"] or "", options=options,
+        folder,
+        values["what"],
+        source,
+        values[source],
+        values["task"] or "",
+        float(values["max_cost"]),
+        schema=read_schema(values["schema"], "--schema"),
+        check=values["check"] or "",
+        reduce=values["reduce"] or "",
+        isolation=values["isolation"] == "worktree",
+        item_cost=values["per_item_cost"],
+        parallel=parallel or 8,
+        sample=5 if sample is None else sample,
+        output=values["output"] or "",
+        options=options,
         engine=values["engine"] or "embedded",
-    )  # fmt: skip
+    )
 
 
 def _run(job: MapJob, *, yes: bool) -> int:

@@ -32,8 +32,10 @@ from .session_args import JSON
 _NEW = typer.Argument(metavar="NAME", help="Its name: letters, digits, - and _.", show_default=False)
 _PROJECT = typer.Option(False, "--project", help="In .mcp.json of this project instead of your mcp.json.")
 _WORDS = typer.Argument(
-    metavar="URL | -- PROGRAM [ARGUMENTS]", help="An address, or a program with its arguments after --.", show_default=False
-)  # fmt: skip
+    metavar="URL | -- PROGRAM [ARGUMENTS]",
+    help="An address, or a program with its arguments after --.",
+    show_default=False,
+)
 _ENV = typer.Option([], "--env", "-e", metavar="KEY=VALUE", help="A variable of the program; may be repeated.")
 _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HTTP header; may be repeated.")
 _NO_BROWSER = typer.Option(False, "--no-browser", help="Print the address and read the pasted redirect.")
@@ -119,13 +121,18 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
         output.show_json(data)
         return
     facts = [
-        ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", _state(entry)), ("known tools", _tools(entry)),
-        ("runs" if entry.transport == "stdio" else "address", describe.server_line(entry)), ("folder", entry.cwd),
-        ("description", entry.description), ("used tools", _filter(entry)), ("expose", entry.expose or ""),
+        ("from", f"{with_tilde(entry.file)} ({entry.origin})"),
+        ("state", _state(entry)),
+        ("known tools", _tools(entry)),
+        ("runs" if entry.transport == "stdio" else "address", describe.server_line(entry)),
+        ("folder", entry.cwd),
+        ("description", entry.description),
+        ("used tools", _filter(entry)),
+        ("expose", entry.expose or ""),
         ("sandbox", ("yes" if entry.sandbox else "no") if entry.transport == "stdio" else ""),
         ("read-only tools", "run without asking" if entry.readonly else ""),
         ("timeouts", f"{entry.timeout_s:g} s for a call, {entry.startup_timeout_s:g} s to start"),
-    ]  # fmt: skip
+    ]
     output.show_painted((entry.name, "bold"))
     for label, text in facts:
         if text:
@@ -143,7 +150,7 @@ def add(
     readonly: bool = typer.Option(False, "--readonly", help="Its read-only tools run without asking."),
     sandbox: bool = typer.Option(False, "--sandbox", help="Run the program in the sandbox."),
     project: bool = _PROJECT,
-) -> None:  # fmt: skip
+) -> None:
     """Add an MCP server, and print what was written.
 
     \b
@@ -177,7 +184,7 @@ def add_json(
     name: str = _NEW,
     text: str = typer.Argument(metavar="JSON", help="The entry, as in mcp.json.", show_default=False),
     project: bool = _PROJECT,
-) -> None:  # fmt: skip
+) -> None:
     """Add an MCP server from the JSON of its entry."""
     try:
         entry = json.loads(text)

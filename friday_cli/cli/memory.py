@@ -19,7 +19,7 @@ from .session_args import JSON, YES
 
 _IDS = typer.Argument(
     metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes, show_default=False
-)  # fmt: skip
+)
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -57,8 +57,12 @@ def list_(
     show_table(("ID", "SAVED", "STATE", "BY", "ABOUT", "TAGS", "NOTE"), table, right=("ID",), wide=wide)
 
 
-def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
-                                      show_default=False), as_json: bool = JSON) -> None:  # fmt: skip
+def show(
+    number: str = typer.Argument(
+        metavar="ID", help="Number of the note.", autocompletion=completion.notes, show_default=False
+    ),
+    as_json: bool = JSON,
+) -> None:
     """Show a note and its author."""
     [item] = asyncio.run(lists.find_notes([number]))
     if as_json:

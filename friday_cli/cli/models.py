@@ -97,10 +97,15 @@ def _show_usable(
         if choice is not None and choice.provider == row.provider and chosen not in names:
             names = (chosen, *names)
         lines += [
-            ("*" if name == chosen else "", name, _size(windows.get(name, (0, False))), *_prices(name, row, settings),
-             row.why if i == 0 else "")
+            (
+                "*" if name == chosen else "",
+                name,
+                _size(windows.get(name, (0, False))),
+                *_prices(name, row, settings),
+                row.why if i == 0 else "",
+            )
             for i, name in enumerate(names)
-        ]  # fmt: skip
+        ]
     titles = ("", "USABLE NOW", "CONTEXT", "$ IN", "$ OUT", "HOW")
     output.show_table(titles, lines, right=("CONTEXT", "$ IN", "$ OUT"), wide=("HOW",))
 

@@ -48,9 +48,13 @@ _MODE = typer.Option(
     "", "--mode", metavar="MODE", help="Decide as in this mode: ask, edits, plan, auto or yolo.", show_default=False
 )
 _PROFILE = typer.Option(
-    "", "--profile", metavar="NAME", help="Decide for an agent with this profile.", autocompletion=completion.profiles,
+    "",
+    "--profile",
+    metavar="NAME",
+    help="Decide for an agent with this profile.",
+    autocompletion=completion.profiles,
     show_default=False,
-)  # fmt: skip
+)
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -100,12 +104,17 @@ def explain(
     if as_json:
         output.show_json(
             {
-                "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(permission),
+                "tool": wanted.tool,
+                "subjects": list(wanted.subjects),
+                "mode": rules.effective_mode,
+                **_plain(permission),
                 "looks": permission.read_only and _sandbox().supports_read_only,
-                "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
-                "after_strangers": later, "order": [_outcome(outcome) for outcome in rules.explain(wanted)],
+                "commands": [{"command": text, **_plain(one)} for text, one in steps],
+                "offered": offered,
+                "after_strangers": later,
+                "order": [_outcome(outcome) for outcome in rules.explain(wanted)],
             }
-        )  # fmt: skip
+        )
         return
     _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), permission, 0)
     for text, one in steps:
@@ -140,9 +149,11 @@ def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecisi
 def _show(head: str, permission: PermissionDecision, indent: int) -> None:
     source = f" ({with_tilde(permission.source)})" if permission.source else ""
     show_hanging(
-        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[permission.decision], _STYLES[permission.decision]),
+        indent + 4,
+        (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"),
+        (_DECISIONS[permission.decision], _STYLES[permission.decision]),
         (f"  {permission.reason}{source}", "dim"),
-    )  # fmt: skip
+    )
 
 
 def _plain(permission: PermissionDecision) -> dict[str, str]:
@@ -166,10 +177,14 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     context = load_context()
     trust_status, cwd = context.trust_status, Path(os.path.realpath(working_folder()))
     rules = session_rules(
-        context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
+        context.settings,
+        allow=(),
+        deny=(),
+        mode=mode or context.settings.mode,
+        profile="friday",
         places=rule_places(trust_status.root if trust_status.ok else None),
         folders=(text_of(cwd), text_of(trust.project_root(cwd))),
-    )  # fmt: skip
+    )
     if profile:
         found = context.profiles().get(profile)
         rules = profile_rights(rules, found, (*found.select(sorted(TOOLS.names)), TASK_RESULT))

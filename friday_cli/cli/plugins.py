@@ -36,8 +36,12 @@ def list_(as_json: bool = JSON) -> None:
     plugins, problems = (found.found, found.problems) if found else ((), ())
     pins = read_store().plugins if found else {}
     if as_json:
-        output.show_json({"plugins": [_data(one, pins[one.name].source if one.name in pins else "") for one in plugins],
-                          "problems": list(problems)})  # fmt: skip
+        output.show_json(
+            {
+                "plugins": [_data(one, pins[one.name].source if one.name in pins else "") for one in plugins],
+                "problems": list(problems),
+            }
+        )
         return
     if plugins:
         table = [
@@ -155,7 +159,12 @@ def _counts(plugin: Plugin) -> str:
 
 def _data(plugin: Plugin, source: str) -> dict[str, Any]:
     return {
-        "name": plugin.name, "version": plugin.version, "description": plugin.description, "origin": plugin.origin,
-        "folder": str(plugin.root), "source": source, "sha256": install.whole_hash(plugin.files.files),
+        "name": plugin.name,
+        "version": plugin.version,
+        "description": plugin.description,
+        "origin": plugin.origin,
+        "folder": str(plugin.root),
+        "source": source,
+        "sha256": install.whole_hash(plugin.files.files),
         "parts": [{"part": part, "about": about} for part, about in review.rows(plugin)],
-    }  # fmt: skip
+    }

@@ -70,10 +70,12 @@ def show(
 
 def check(
     path: str | None = typer.Argument(
-        None, metavar="PATH", help="A profile or a folder of profiles. Default: all usable ones.",
+        None,
+        metavar="PATH",
+        help="A profile or a folder of profiles. Default: all usable ones.",
         show_default=False,
     ),
-) -> None:  # fmt: skip
+) -> None:
     """Check profiles, and in PATH the commands of other programs too. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
 
     An error means that the file, or a part of it, is not used; loading finds the same errors."""

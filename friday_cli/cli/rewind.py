@@ -28,11 +28,15 @@ MESSAGE_CHARS = 60
 def fork(
     name: str = NAME,
     at: int | None = typer.Option(
-        None, "--at", metavar="N", min=1, show_default=False,
+        None,
+        "--at",
+        metavar="N",
+        min=1,
+        show_default=False,
         help="Copy only what came before your N-th message. Default: everything.",
     ),
     as_json: bool = JSON,
-) -> None:  # fmt: skip
+) -> None:
     """Create a session with the history of another one.
 
     The other session is not changed and may be running. Resume the new one with `friday -r ID`.
@@ -180,9 +184,14 @@ def _list(name: str, as_json: bool) -> None:
         remark("this session has no message of yours.")
         return
     table = [
-        (str(p.number), when(p.at), pluralize(len(p.files), "file") if p.files else "-", sanitize_line(p.text, MESSAGE_CHARS))
+        (
+            str(p.number),
+            when(p.at),
+            pluralize(len(p.files), "file") if p.files else "-",
+            sanitize_line(p.text, MESSAGE_CHARS),
+        )
         for p in rows
-    ]  # fmt: skip
+    ]
     show_table(("N", "WHEN", "CHANGED SINCE", "MESSAGE"), table, right=("N",), wide=("MESSAGE",))
 
 

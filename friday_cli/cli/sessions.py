@@ -37,8 +37,8 @@ def register(app: typer.Typer, about: str) -> None:
     add_family(
         app, "sessions", about,
         {
-            "list": list_, "show": show, "export": export, "diff": rewind.diff, "rewind": rewind.rewind, "fork": rewind.fork,
-            "rename": rename, "delete": delete, "stats": stats, "repair": repair,
+            "list": list_, "show": show, "export": export, "diff": rewind.diff, "rewind": rewind.rewind,
+            "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats, "repair": repair,
         },
     )  # fmt: skip
 
@@ -47,9 +47,14 @@ def export(
     name: str = NAME,
     form: FormatName = FORM,
     file: str | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="Write to this file instead of standard output.", show_default=False
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file instead of standard output.",
+        show_default=False,
     ),
-) -> None:  # fmt: skip
+) -> None:
     """Export a session as Markdown, JSON, ATIF or OTLP.
 
     Likely keys and passwords are masked. Check the result before you publish it.

@@ -23,7 +23,7 @@ from friday_cli.view import (
     not_started,
     render_tree,
     status_text,
-)  # fmt: skip
+)
 
 from . import output
 from .output import Style, show_hanging, show_painted

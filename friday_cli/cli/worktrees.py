@@ -32,17 +32,21 @@ from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 
 _ID = typer.Argument(
-    metavar="ID", autocompletion=completion.worktrees, show_default=False,
+    metavar="ID",
+    autocompletion=completion.worktrees,
+    show_default=False,
     help="The worktree: a unique prefix of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
-)  # fmt: skip
+)
 
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `worktrees`."""
     add_family(
-        app, "worktrees", about,
+        app,
+        "worktrees",
+        about,
         {"list": list_, "show": show, "apply": apply, "discard": discard, "clean": clean},
-    )  # fmt: skip
+    )
 
 
 def list_(as_json: bool = JSON) -> None:

@@ -24,13 +24,49 @@ if TYPE_CHECKING:
 MAX_NESTED_SCRIPTS = 3
 """Levels of `sh -c` that are analyzed."""
 _BODIES = frozenset(
-    ("if_statement", "elif_clause", "else_clause", "while_statement", "do_group", "case_statement", "case_item",
-     "compound_statement", "program")
-)  # fmt: skip
+    (
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "while_statement",
+        "do_group",
+        "case_statement",
+        "case_item",
+        "compound_statement",
+        "program",
+    )
+)
 _TOKENS = frozenset(
-    (";", ";;", ";&", ";;&", "&", "&&", "||", "|", "(", ")", "{", "}", "if", "then", "elif", "else", "fi", "for",
-     "in", "do", "done", "while", "until", "case", "esac", "select", "function")
-)  # fmt: skip
+    (
+        ";",
+        ";;",
+        ";&",
+        ";;&",
+        "&",
+        "&&",
+        "||",
+        "|",
+        "(",
+        ")",
+        "{",
+        "}",
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "in",
+        "do",
+        "done",
+        "while",
+        "until",
+        "case",
+        "esac",
+        "select",
+        "function",
+    )
+)
 
 
 class CommandAnalyzer:
@@ -47,13 +83,19 @@ class CommandAnalyzer:
         self.classifier = CommandClassifier(context, self._state, self.found, nested)
         self._reader = NodeReader(self._state, self.classifier, walk=self._walk, subshell=self._subshell)
         self._handlers: dict[str, Callable[[Node], None]] = {
-            **dict.fromkeys(("command", "test_command", "declaration_command", "unset_command"), self._reader.simple_command),
+            **dict.fromkeys(
+                ("command", "test_command", "declaration_command", "unset_command"), self._reader.simple_command
+            ),
             **dict.fromkeys(("variable_assignment", "variable_assignments"), self._reader.assignments),
             **dict.fromkeys(_BODIES, self._body),
-            "redirected_statement": self._reader.redirected, "pipeline": self._pipeline, "list": self._list,
-            "for_statement": self._for, "function_definition": self._function, "subshell": self._subshell,
+            "redirected_statement": self._reader.redirected,
+            "pipeline": self._pipeline,
+            "list": self._list,
+            "for_statement": self._for,
+            "function_definition": self._function,
+            "subshell": self._subshell,
             "negated_command": self._negated,
-        }  # fmt: skip
+        }
         self._source = b""
         self._depth = 0
         self._defined: set[str] = set()

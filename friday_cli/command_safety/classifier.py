@@ -85,12 +85,18 @@ class CommandClassifier:
         unique = tuple(dict.fromkeys(labels))
         self.found.add(
             SimpleCommand(
-                text, text, read_only=not write and not dynamic, why=why, dynamic_arguments=dynamic,
-                reads=() if write else unique, writes=unique if write and not dynamic else (),
-                changes=tuple(changes) if write else (), searches=(".",) if somewhere and not write else (),
+                text,
+                text,
+                read_only=not write and not dynamic,
+                why=why,
+                dynamic_arguments=dynamic,
+                reads=() if write else unique,
+                writes=unique if write and not dynamic else (),
+                changes=tuple(changes) if write else (),
+                searches=(".",) if somewhere and not write else (),
                 danger=(destructive.reason(text) or _protected(target)) if write else "",
             )
-        )  # fmt: skip
+        )
 
     def add_test(self, text: str, words: Sequence[Word]) -> None:
         """Add `[ .. ]`, `[[ .. ]]` or `(( .. ))`."""
@@ -211,11 +217,20 @@ class CommandClassifier:
                 _joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads), searches=tuple(searches)
             )
         return SimpleCommand(
-            _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
-            dynamic_program=not argv[0].text or argv[0].glob or (name in _RUN_THEIR_ARGUMENTS and not known), reads=tuple(reads),
-            searches=tuple(searches), changes=tuple(changes), unread_words=open_ended.unread_words(argv), unread_program=open_ended.unread_program(argv), risky=open_ended.risky_options(texts),
+            _joined(argv),
+            text,
+            _readings(texts),
+            why=reason,
+            dynamic_arguments=dynamic,
+            dynamic_program=not argv[0].text or argv[0].glob or (name in _RUN_THEIR_ARGUMENTS and not known),
+            reads=tuple(reads),
+            searches=tuple(searches),
+            changes=tuple(changes),
+            unread_words=open_ended.unread_words(argv),
+            unread_program=open_ended.unread_program(argv),
+            risky=open_ended.risky_options(texts),
             suggest=suggest_rule(texts) if known else "",
-        )  # fmt: skip
+        )
 
     def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:
         """The labels of a file that an argument may name."""
@@ -253,23 +268,18 @@ class CommandClassifier:
             why = f"{args[0].text} is outside the workspace, or leads through a link"
             found = {self.context.real_folder(args[0].text, directory) for directory in state.directories}
             state.directories |= found - {""}
-            self._check_folders()
+            _check_folders(self._state)
             return SimpleCommand(quote_words(("cd", args[0].text)), text, why=why, dynamic_arguments=why)
         state.previous_directories |= state.directories
         state.directories = targets
-        self._check_folders()
+        _check_folders(self._state)
         return SimpleCommand(text, text, read_only=True, why="it stays in the workspace")
-
-    def _check_folders(self) -> None:
-        """Raises TooLong if the shell may be in too many folders."""
-        if len(self._state.directories | self._state.previous_directories) > MAX_FOLDERS:
-            raise TooLong(f"more than {MAX_FOLDERS} folders")
 
     def _variants(self, words: list[Word]) -> list[list[ProgramWord]] | None:
         """Every list of words the command may get; None above MAX_VARIANTS."""
         choices = [
             [ProgramWord(t, w.glob) for t in w.texts]
-            if w.known and not self._may_split(w)
+            if w.known and not _may_split(w, self.context, self._state)
             else [ProgramWord("", known=False)]
             for w in words
         ]
@@ -278,11 +288,18 @@ class CommandClassifier:
             total *= len(choice)
         return [list(argv) for argv in itertools.product(*choices)] if total <= MAX_VARIANTS else None
 
-    def _may_split(self, word: Word) -> bool:
-        """Whether file names in an unquoted variable may become several words."""
-        return word.loose and any(
-            self.context.match_has_blanks(t, directory) for t in word.texts for directory in self._state.directories
-        )
+
+def _check_folders(state: ShellState) -> None:
+    """Raises TooLong if the shell may be in too many folders."""
+    if len(state.directories | state.previous_directories) > MAX_FOLDERS:
+        raise TooLong(f"more than {MAX_FOLDERS} folders")
+
+
+def _may_split(word: Word, context: AnalysisContext, state: ShellState) -> bool:
+    """Whether file names in an unquoted variable may become several words."""
+    return word.loose and any(
+        context.match_has_blanks(text, directory) for text in word.texts for directory in state.directories
+    )
 
 
 def _placed(args: Sequence[ProgramWord], state: ShellState) -> list[ProgramWord]:

@@ -55,8 +55,9 @@ class DirectoryScan(msgspec.Struct, frozen=True):
         if follows and self.folder_links:
             return f"{self.folder_links[0]} links out of the workspace"
         for wanted, paths, why in (
-            (links, self.links, "links out of the workspace"), (secrets, self.secrets, "may hold secrets"),
-        ):  # fmt: skip
+            (links, self.links, "links out of the workspace"),
+            (secrets, self.secrets, "may hold secrets"),
+        ):
             for path in paths if wanted else ():
                 if matches_any(path, globs):
                     return f"{path} {why}"

@@ -168,9 +168,13 @@ def sed(args: Sequence[ProgramWord]) -> str:
 
 
 SED = ProgramSpec(
-    flags="nErsuz", values="e", lead=1, instead="-e --expression",
-    long="quiet silent regexp-extended separate unbuffered null-data posix", long_values="expression",
-)  # fmt: skip
+    flags="nErsuz",
+    values="e",
+    lead=1,
+    instead="-e --expression",
+    long="quiet silent regexp-extended separate unbuffered null-data posix",
+    long_values="expression",
+)
 AWK = ProgramSpec(values="Fv", lead=1)
 _AWK_BAD = re.compile(
     r"\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|FUNCTAB|SYMTAB|printf?\s*[^;}\n]*>|function)\b|@|(?<!\|)\|(?!\|)"

@@ -31,10 +31,13 @@ _SHOW = ProgramSpec(
     flags="pusabwWDRrtczigEFPqv" + "0123456789", values="nUMCBSGLl", long=_SHOWING, long_values=_SHOWING_VALUES
 )
 _SHOW_ONLY = {
-    "log": _SHOW, "show": _SHOW, "diff": _SHOW, "whatchanged": _SHOW, "reflog": _SHOW, "range-diff": _SHOW, "diff-tree": _SHOW,
-    "diff-index": _SHOW, "diff-files": _SHOW, "rev-list": ProgramSpec(flags=_SHOW.flags, values=_SHOW.values, long=_SHOWING
-        + " count objects disk-usage timestamp", long_values=_SHOWING_VALUES),
-    "shortlog": ProgramSpec(flags="snec", long="summary numbered email committer " + _SHOWING, long_values="group " + _SHOWING_VALUES),
+    "log": _SHOW, "show": _SHOW, "diff": _SHOW, "whatchanged": _SHOW, "reflog": _SHOW,
+    "range-diff": _SHOW, "diff-tree": _SHOW,
+    "diff-index": _SHOW, "diff-files": _SHOW,
+    "rev-list": ProgramSpec(flags=_SHOW.flags, values=_SHOW.values, long_values=_SHOWING_VALUES,
+                            long=_SHOWING + " count objects disk-usage timestamp"),
+    "shortlog": ProgramSpec(flags="snec", long="summary numbered email committer " + _SHOWING,
+                            long_values="group " + _SHOWING_VALUES),
     "status": ProgramSpec(flags="sbvz", values="u", long="short branch porcelain long verbose untracked-files ignored ignore-submodules"
                    " column no-column ahead-behind no-ahead-behind renames no-renames show-stash find-renames null"),
     "blame": ProgramSpec(flags="bltfsewnpcMC", values="L", long="porcelain line-porcelain root show-stats show-name show-number show-email"
@@ -45,20 +48,25 @@ _SHOW_ONLY = {
     "ls-files": ProgramSpec(flags="cdmoiskutvzf", values="x", long="cached deleted modified others ignored stage killed unmerged"
                      " full-name error-unmatch exclude-standard directory no-empty-directory deduplicate eol debug",
                      long_values="exclude abbrev"),
-    "ls-tree": ProgramSpec(flags="drtlz", long="name-only name-status long full-name full-tree object-only", long_values="abbrev format"),
+    "ls-tree": ProgramSpec(flags="drtlz", long="name-only name-status long full-name full-tree object-only",
+                           long_values="abbrev format"),
     "cat-file": ProgramSpec(flags="ptse", most=2), "describe": ProgramSpec(long="tags all always long dirty contains abbrev exact-match first-parent"
                      " broken", long_values="match exclude candidates"),
     "merge-base": ProgramSpec(flags="a", long="all octopus independent is-ancestor fork-point"),
-    "name-rev": ProgramSpec(long="name-only tags all always", long_values="refs"), "count-objects": ProgramSpec(flags="vH", long="verbose"),
+    "name-rev": ProgramSpec(long="name-only tags all always", long_values="refs"),
+    "count-objects": ProgramSpec(flags="vH", long="verbose"),
     "show-ref": ProgramSpec(flags="dshq", long="heads tags branches head hash verify quiet dereference abbrev"),
     "for-each-ref": ProgramSpec(long="ignore-case", long_values="format sort count points-at merged no-merged contains no-contains exclude"),
-    "check-ignore": ProgramSpec(flags="vnq", long="verbose non-matching no-index quiet"), "check-attr": ProgramSpec(flags="a", long="all cached"),
+    "check-ignore": ProgramSpec(flags="vnq", long="verbose non-matching no-index quiet"),
+    "check-attr": ProgramSpec(flags="a", long="all cached"),
     "grep": ProgramSpec(flags="niIwvhHEGPFlLcpWaoqz" + "0123456789", values="eABCm", lead=1, instead="-e", long="cached untracked"
                  " no-exclude-standard exclude-standard line-number ignore-case word-regexp invert-match extended-regexp"
                  " basic-regexp perl-regexp fixed-strings files-with-matches name-only files-without-match count show-function"
                  " function-context heading break column color no-color all-match and or not quiet text only-matching full-name",
                  long_values="max-depth threads max-count context after-context before-context"),
-    "cherry": ProgramSpec(flags="v"), "symbolic-ref": ProgramSpec(flags="q", long="short quiet", most=1), "var": ProgramSpec(most=0), "version": ProgramSpec(most=0, long="build-options"),
+    "cherry": ProgramSpec(flags="v"),
+    "symbolic-ref": ProgramSpec(flags="q", long="short quiet", most=1),
+    "var": ProgramSpec(most=0), "version": ProgramSpec(most=0, long="build-options"),
 }  # fmt: skip
 _SHOWING_SUBCOMMANDS = {
     ("bisect", "log"): ProgramSpec(most=0), ("stash", "list"): _SHOW, ("stash", "show"): _SHOW,

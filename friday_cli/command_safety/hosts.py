@@ -30,9 +30,10 @@ _OPTION_HOSTS = {
 }
 """Options of network programs that name hosts to contact, with their values."""
 _OPTION_FILES = {
-    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?K|--conf)"), "wget": re.compile(r"(?<!\S)(?:-[a-zA-Z]*?i|--(?:inp|conf))"),
+    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?K|--conf)"),
+    "wget": re.compile(r"(?<!\S)(?:-[a-zA-Z]*?i|--(?:inp|conf))"),
     **dict.fromkeys(("ssh", "scp", "sftp"), re.compile(r"(?<!\S)-[a-zA-Z0-9]*?F")),
-}  # fmt: skip
+}
 """Options that read further options or addresses from a file."""
 _GIT_SSH = re.compile(r"\bgit_ssh_command=|\bcore\.sshcommand[ =]", re.I)
 _SSH_HOSTS = re.compile(r"(?<!\S)-J ?(\S+)|proxyjump[= ]?(\S+)|proxycommand[= ]?([^\s'\"]+(?: [^\s'\"]+){0,2})", re.I)

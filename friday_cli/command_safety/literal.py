@@ -24,9 +24,10 @@ _RUN_PROGRAM_TEXT = (
 _LINES = re.compile(r"-n \d+(?:,(?:\d+|\$))?p(?: [^-\s]\S*)*")
 """Arguments of `sed` that only print numbered lines."""
 _OPTIONS_THAT_RUN = {
-    "find": re.compile(r"-(?:exec|ok)"), **dict.fromkeys(("fd", "fdfind"), re.compile(r"-\w*[xX]|--exec")),
+    "find": re.compile(r"-(?:exec|ok)"),
+    **dict.fromkeys(("fd", "fdfind"), re.compile(r"-\w*[xX]|--exec")),
     "env": re.compile(r"-\w*S|--s"),
-}  # fmt: skip
+}
 
 
 def is_literal_command(command: str) -> bool:

@@ -99,8 +99,11 @@ class NodeReader:
             elif child.type == "test_operator":
                 yield Word((raw(child, self._source),))
             elif child.child_count and child.type in (
-                "unary_expression", "binary_expression", "parenthesized_expression", "negation_expression",
-            ):  # fmt: skip
+                "unary_expression",
+                "binary_expression",
+                "parenthesized_expression",
+                "negation_expression",
+            ):
                 yield from self._test_words(child)
             elif child.type not in ("[", "]", "[[", "]]", "=", "==", "!=", "=~", "<", ">", "&&", "||", "!", "(", ")"):
                 raise Unparseable(f"it uses {child.type.replace('_', ' ')}")

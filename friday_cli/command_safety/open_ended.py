@@ -32,8 +32,13 @@ _RISKY_LONG = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), re.compile(r"--(?:script-shell|prefix|node-options|dir|cwd)\S*")),
 }
 """Long options, also abbreviated."""
-_RISKY_SHORT = {("git", "commit"): ("ntFeSp", "mcCu"), ("git", "grep"): ("O", "eABCm"), ("git", "add"): ("ieEp", ""),
-                ("npm", ""): ("C", ""), ("pnpm", ""): ("C", "")}  # fmt: skip
+_RISKY_SHORT = {
+    ("git", "commit"): ("ntFeSp", "mcCu"),
+    ("git", "grep"): ("O", "eABCm"),
+    ("git", "add"): ("ieEp", ""),
+    ("npm", ""): ("C", ""),
+    ("pnpm", ""): ("C", ""),
+}
 """Letters of short options, and those that have a value, after which no other letter is an option."""
 
 

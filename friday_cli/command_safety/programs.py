@@ -20,14 +20,46 @@ _XARGS = ProgramSpec(
     long="null no-run-if-empty verbose",
     long_values="max-args max-procs max-lines delimiter",
 )
-_LISTERS = {"pip": ("list", "show", "freeze"), "pip3": ("list", "show", "freeze"), "npm": ("ls", "list", "root", "prefix"),
-            "conda": ("list", "info"), "rustup": ("show",), "go": ("env",)}  # fmt: skip
-_LANGUAGES = {"sed": embedded_languages.sed, "set": embedded_languages.set_builtin,
-              **dict.fromkeys(("awk", "gawk", "mawk"), embedded_languages.awk)}  # fmt: skip
+_LISTERS = {
+    "pip": ("list", "show", "freeze"),
+    "pip3": ("list", "show", "freeze"),
+    "npm": ("ls", "list", "root", "prefix"),
+    "conda": ("list", "info"),
+    "rustup": ("show",),
+    "go": ("env",),
+}
+_LANGUAGES = {
+    "sed": embedded_languages.sed,
+    "set": embedded_languages.set_builtin,
+    **dict.fromkeys(("awk", "gawk", "mawk"), embedded_languages.awk),
+}
 _SOURCES = frozenset(
-    ("py", "python", "js", "ts", "rust", "go", "c", "cpp", "h", "java", "kotlin", "scala", "swift", "ruby", "php", "cs", "lua",
-     "html", "css", "md", "markdown", "sql", "sh")
-)  # fmt: skip
+    (
+        "py",
+        "python",
+        "js",
+        "ts",
+        "rust",
+        "go",
+        "c",
+        "cpp",
+        "h",
+        "java",
+        "kotlin",
+        "scala",
+        "swift",
+        "ruby",
+        "php",
+        "cs",
+        "lua",
+        "html",
+        "css",
+        "md",
+        "markdown",
+        "sql",
+        "sh",
+    )
+)
 """Types of source files, as rg names them."""
 _DATA = frozenset(("json", "yaml", "toml", "xml", "config", "txt", "csv", "docker", "make", "cmake", "less", "sass"))
 """Types of other files that are rarely hidden. Any further type, such as `all`, may show a hidden secret."""
@@ -54,7 +86,8 @@ class PipeInput(msgspec.Struct, frozen=True):
 
 NO_INPUT = PipeInput()
 _PASSES_NAMES_ON: dict[str, frozenset[str]] = {
-    "sort": word_set("-u -r -n -V -f -h -k -t"), "uniq": word_set("-u -d -i"), "head": word_set("-n --lines -q") | _DIGITS,
+    "sort": word_set("-u -r -n -V -f -h -k -t"), "uniq": word_set("-u -d -i"),
+    "head": word_set("-n --lines -q") | _DIGITS,
     "tail": word_set("-n --lines -q") | _DIGITS,
     "grep": word_set("-v -i -E -F -G -P -w -x -e -m --invert-match --ignore-case --regexp --max-count"),
 }  # fmt: skip

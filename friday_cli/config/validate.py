@@ -16,8 +16,15 @@ from .settings import LONGEST, Settings
 
 PROVIDER_NAME = pattern(r"[a-z0-9][a-z0-9_-]*")
 UNKNOWN = "unknown key."
-_TYPE_NAMES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
-               "array": "a list", "object": "a table", "null": "nothing"}  # fmt: skip
+_TYPE_NAMES = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
 """What messages call the types of `msgspec`."""
 _SECRETS = frozenset(("key", "api_key", "apikey", "token", "auth_token", "secret", "password"))
 

@@ -89,7 +89,8 @@ TOOLS = ToolCatalog(
             prompt_hint="`ask_user` is for decisions that only the user can make; offer choices.",
         ),
         ToolInfo(
-            SKILL, "own", "skill", "skills", effects=(ToolEffect("own", "name"), ToolEffect("spawn")), verifies=False, aliases=("Skill", "activate_skill"),
+            SKILL, "own", "skill", "skills", effects=(ToolEffect("own", "name"), ToolEffect("spawn")),
+            verifies=False, aliases=("Skill", "activate_skill"),
             prompt_hint="`skill` returns instructions that the user has allowed, unlike other tools: load one before you do what "
             "it describes, and follow it for that task. What the user says has precedence.",
         ),

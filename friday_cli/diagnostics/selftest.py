@@ -20,8 +20,9 @@ import msgspec
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, ToolStarted
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.session.open import SessionParts, open_session
+from friday_cli.session.open import open_session
 from friday_cli.session.open_context import Options
+from friday_cli.session.parts import SessionParts
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
@@ -91,14 +92,22 @@ _ANSWERS = ("Report:", "Lead report:", "The reader read the note.", "The writer 
 _ENDLESS: dict[str, Any] = {
     "agents": {
         "a": [
-            _turn((10, 1), "", _call("delegate_tasks", tasks=[
-                {"profile": "runner", "task": "run without end"}, {"profile": "reader", "task": "think without end"},
-            ])),
+            _turn(
+                (10, 1),
+                "",
+                _call(
+                    "delegate_tasks",
+                    tasks=[
+                        {"profile": "runner", "task": "run without end"},
+                        {"profile": "reader", "task": "think without end"},
+                    ],
+                ),
+            ),
         ],
         "a.1": [_turn((10, 1), "", _call("bash", command="echo $$ > pid.txt; exec sleep 300"))],
         "a.2": [{"text": "never sent", "delay_s": 300}],
     }
-}  # fmt: skip
+}
 
 
 class SelftestCheck(msgspec.Struct, frozen=True):

@@ -99,8 +99,10 @@ def load(
     found: dict[str, CustomCommand] = {}
     problems: list[FileError] = []
     files = (
-        *_user_files(config_dir(env) / "commands"), *_project_files(trust_status, trusted), *_plugin_files(trust_status, trusted, env),
-    )  # fmt: skip
+        *_user_files(config_dir(env) / "commands"),
+        *_project_files(trust_status, trusted),
+        *_plugin_files(trust_status, trusted, env),
+    )
     for path, name, origin, raw in files:
         try:
             if isinstance(raw, FileError):

@@ -130,9 +130,16 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
         for now in (texts, skills)
     )
     return Trust(
-        root, "trusted", "", files, before=before, instructions=texts, revised=revised, skills=skills,
+        root,
+        "trusted",
+        "",
+        files,
+        before=before,
+        instructions=texts,
+        revised=revised,
+        skills=skills,
         skills_revised=skills_revised,
-    )  # fmt: skip
+    )
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:

@@ -96,8 +96,11 @@ class MarkdownDocument(Markdown):
     """Parsed Markdown for a `rich` console. `code_theme` is a theme of Pygments."""
 
     elements = {  # noqa: RUF012
-        **Markdown.elements, "fence": LabelledCode, "code_block": LabelledCode, "table_open": FoldedTable,
-    }  # fmt: skip
+        **Markdown.elements,
+        "fence": LabelledCode,
+        "code_block": LabelledCode,
+        "table_open": FoldedTable,
+    }
 
     def __init__(self, tokens: list[Token], code_theme: str = "monokai") -> None:
         # only what drawing reads: the base class would make a parser for every document

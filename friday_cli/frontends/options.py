@@ -40,18 +40,23 @@ MODEL, RIGHTS, SESSION = "Model", "Permissions", "Session"
 
 CONTINUE = Option(("--continue", "-c"), "flag", "Resume the last session of this folder.", group=SESSION)
 SHARED: tuple[Option, ...] = (
-    Option(("--model", "-m"), "text", "Model, as provider/model[:effort] or an alias; 'demo' needs no key.", "NAME", group=MODEL),
-    Option(("--effort",), "text", "How hard the model thinks.", "LEVEL", ("none", "minimal", "low", "medium", "high", "xhigh", "max"), MODEL),
-    Option(("--fallback-model",), "text", "Model to use when the first stays overloaded; the change is reported.", "NAME", group=MODEL),
+    Option(("--model", "-m"), "text", "Model, as provider/model[:effort] or an alias; 'demo' needs no key.",
+           "NAME", group=MODEL),
+    Option(("--effort",), "text", "How hard the model thinks.", "LEVEL",
+           ("none", "minimal", "low", "medium", "high", "xhigh", "max"), MODEL),
+    Option(("--fallback-model",), "text", "Model to use when the first stays overloaded; the change is reported.",
+           "NAME", group=MODEL),
     Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),
     Option(("--profile",), "text", "Profile of the main agent.", "NAME", group=MODEL),
-    Option(("--mode",), "text", "ask: only reading passes; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.", "MODE", ("ask", "edits", "plan", "auto"), RIGHTS),
+    Option(("--mode",), "text", "ask: only reading passes; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.",
+           "MODE", ("ask", "edits", "plan", "auto"), RIGHTS),
     Option(("--yolo",), "flag", "Allow everything but deny rules and what could destroy the machine.", group=RIGHTS),
     Option(("--allow",), "many", "Permission rule such as 'bash(git *)'; may be repeated.", "RULE", group=RIGHTS),
     Option(("--deny",), "many", "Rule that is always refused; may be repeated.", "RULE", group=RIGHTS),
     Option(("--add-dir",), "many", "Another folder to work in; may be repeated.", "DIR", group=RIGHTS),
     Option(("--trust",), "flag", "Trust this folder's settings and profiles for this run (for CI).", group=RIGHTS),
-    Option(("--mcp-config",), "many", "More MCP servers: a file like mcp.json, or its JSON; may be repeated.", "FILE|JSON", group=RIGHTS),
+    Option(("--mcp-config",), "many", "More MCP servers: a file like mcp.json, or its JSON; may be repeated.",
+           "FILE|JSON", group=RIGHTS),
     Option(("--no-mcp",), "flag", "Use none of the MCP servers in your files and the project's.", group=RIGHTS),
     Option(("--cwd", "-C"), "text", "Folder to work in.", "DIR", group=SESSION),
 )  # fmt: skip

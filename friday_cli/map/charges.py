@@ -41,9 +41,22 @@ def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> Non
         "UPDATE items SET state = ?, agent = ?, reserved = 0, cost = cost + ?, tokens = tokens + ?, active_s = ?,"
         " result = ?, error = ?, receipt = ?, branch = ?, updated = ?"
         " WHERE folder = ? AND key = ? AND session = ? AND state = 'running'",
-        (row.state, row.agent, row.cost, row.tokens, row.active_s, row.result, row.error, row.receipt, row.branch,
-         time.time(), folder, row.key, row.session),
-    )  # fmt: skip
+        (
+            row.state,
+            row.agent,
+            row.cost,
+            row.tokens,
+            row.active_s,
+            row.result,
+            row.error,
+            row.receipt,
+            row.branch,
+            time.time(),
+            folder,
+            row.key,
+            row.session,
+        ),
+    )
     if not ended.rowcount:
         return  # another process has done it
     db.execute("UPDATE batches SET spent = spent + ? WHERE id = ?", (row.cost, batch))

@@ -126,9 +126,17 @@ class EmbeddedEngine:
             return await self._check(work, agent, outcome, checked)
 
         task = SubagentTask(
-            work.profile, work.task, max_cost=work.cost, call_id=f"{batch}{OF_ITEM}{work.key[:32]}", batch=batch, schema=work.schema, budget=budget,
-            self_contained=work.self_contained, verify=check if work.check else None, forget=True,
-        )  # fmt: skip
+            work.profile,
+            work.task,
+            max_cost=work.cost,
+            call_id=f"{batch}{OF_ITEM}{work.key[:32]}",
+            batch=batch,
+            schema=work.schema,
+            budget=budget,
+            self_contained=work.self_contained,
+            verify=check if work.check else None,
+            forget=True,
+        )
         try:
             end = await self.items.run(task, isolated=work.isolation)
         except ToolError as error:
@@ -183,10 +191,17 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> ItemResult:
     if text and not outcome.error:
         error = f"{error}: {text[:ERROR_CHARS].strip()}"
     known = ItemResult(
-        "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
-        receipt="; ".join(end.receipt.facts()), branch=end.branch,
+        "failed",
+        text,
+        error,
+        agent=agent,
+        cost=cost,
+        tokens=end.usage.billed,
+        active_s=end.active_s,
+        receipt="; ".join(end.receipt.facts()),
+        branch=end.branch,
         changed=bool(end.receipt.files),
-    )  # fmt: skip
+    )
     if outcome.status == "completed" and outcome.stop_reason == "done":
         if len(outcome.text) > RESULT_CHARS:
             return replace(known, error=f"its result is longer than {RESULT_CHARS:,} characters")

@@ -70,10 +70,13 @@ class RayEngine:
             folder = Path(job.folder)
             trusted = options.trusted or trust.is_trusted(folder, env=env).ok
             setup = Setup(
-                title, __version__, replace(options, trusted=trusted, config_file=None),
-                await asyncio.to_thread(folder_copy.pack, folder), _config_files(options, env),
+                title,
+                __version__,
+                replace(options, trusted=trusted, config_file=None),
+                await asyncio.to_thread(folder_copy.pack, folder),
+                _config_files(options, env),
                 {name: identity(local, name) for name in (job.profile, job.reduce) if name},
-            )  # fmt: skip
+            )
             await asyncio.to_thread(_connect, env)  # in a thread, Ray leaves Python's signal handlers alone
             _restore_signals()
             return cls(job, local, ray.put(setup))

@@ -125,9 +125,14 @@ async def _ended(
             tokens, cost = tokens + more[0], cost + more[1]
             estimated += more[1] + (lost.request.cost_usd or 0.0)
     known = replace(
-        known, agent=f"{session}:{mine.path}", cost=min(cost, row.reserved or cost), tokens=tokens, active_s=mine.active_s,
-        estimated=estimated, error="its process ended while it ran",
-    )  # fmt: skip
+        known,
+        agent=f"{session}:{mine.path}",
+        cost=min(cost, row.reserved or cost),
+        tokens=tokens,
+        active_s=mine.active_s,
+        estimated=estimated,
+        error="its process ended while it ran",
+    )
     if mine.status == "completed" and mine.stop_reason in ("", "done"):
         events = await sessions.events(session, agent=mine.path)
         end = next((e.event for e in reversed(events) if isinstance(e.event, AgentFinished)), None)

@@ -99,10 +99,19 @@ def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # NaN, for one, is not JSON
             result = msgspec.json.decode(unfenced(result).strip())
     return {
-        "item": place.where, "fields": msgspec.json.decode(place.fields), "state": state, "result": result,
-        "error": "" if state == "done" else row.error, "cost_usd": row.cost, "tokens": row.tokens, "attempts": row.attempts,
-        "agent": row.agent, "branch": row.branch, "receipt": row.receipt, "key": row.key,
-    }  # fmt: skip
+        "item": place.where,
+        "fields": msgspec.json.decode(place.fields),
+        "state": state,
+        "result": result,
+        "error": "" if state == "done" else row.error,
+        "cost_usd": row.cost,
+        "tokens": row.tokens,
+        "attempts": row.attempts,
+        "agent": row.agent,
+        "branch": row.branch,
+        "receipt": row.receipt,
+        "key": row.key,
+    }
 
 
 def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:

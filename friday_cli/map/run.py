@@ -261,9 +261,16 @@ class MapRun:
             return None
         whole = job.source != "glob" or "content" in self._template.fields
         return ItemTask(
-            place.row.key, job.profile, task, *caps, fields=fields, schema=job.schema, check=job.check, isolation=job.isolation,
+            place.row.key,
+            job.profile,
+            task,
+            *caps,
+            fields=fields,
+            schema=job.schema,
+            check=job.check,
+            isolation=job.isolation,
             self_contained=whole,
-        )  # fmt: skip
+        )
 
     async def _approve(
         self,

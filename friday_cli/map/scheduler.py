@@ -42,9 +42,16 @@ class Scheduler:
     may start. `changed` is called after each start and end."""
 
     def __init__(
-        self, batch: str, store: MapStore, engine: Engine, budget: Budget, *, cap: float, parallel: int,
+        self,
+        batch: str,
+        store: MapStore,
+        engine: Engine,
+        budget: Budget,
+        *,
+        cap: float,
+        parallel: int,
         changed: Callable[[Progress], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.reason = ""
         self.progress = Progress(begun=asyncio.get_running_loop().time())
         self._batch, self._store, self._engine, self._budget = batch, store, engine, budget
@@ -154,6 +161,15 @@ class Scheduler:
 
     def _row(self, work: ItemTask, done: ItemResult) -> ItemRow:
         return ItemRow(
-            work.key, done.state, session=self._engine.session, agent=done.agent, cost=done.cost, tokens=done.tokens,
-            active_s=done.active_s, result=done.result, error=done.error, receipt=done.receipt, branch=done.branch,
-        )  # fmt: skip
+            work.key,
+            done.state,
+            session=self._engine.session,
+            agent=done.agent,
+            cost=done.cost,
+            tokens=done.tokens,
+            active_s=done.active_s,
+            result=done.result,
+            error=done.error,
+            receipt=done.receipt,
+            branch=done.branch,
+        )

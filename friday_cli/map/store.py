@@ -164,8 +164,9 @@ class MapStore:
         def work(db: sqlite3.Connection) -> list[BatchRow]:
             rows = db.execute(
                 "SELECT b.*, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = b.folder AND e.name = b.id), 0)"
-                " FROM batches b WHERE folder = ? ORDER BY updated DESC", (self.folder,),
-            )  # fmt: skip
+                " FROM batches b WHERE folder = ? ORDER BY updated DESC",
+                (self.folder,),
+            )
             return [_batch(row) for row in rows]
 
         return await self._do(work)
@@ -263,9 +264,11 @@ class MapStore:
             lambda db: _one(
                 db,
                 "SELECT count(DISTINCT p.key) FROM places p JOIN items i ON i.folder = ? AND i.key = p.key"
-                " WHERE p.batch = ? AND i.state IN ('new', 'waiting')", self.folder, batch,
+                " WHERE p.batch = ? AND i.state IN ('new', 'waiting')",
+                self.folder,
+                batch,
             )
-        )  # fmt: skip
+        )
 
     # ---- the work of an item --------------------------------------------------------
 
@@ -318,11 +321,14 @@ class MapStore:
     async def renew(self, batch: str) -> int:
         """Let the failed items of a batch be tried again. Returns their number."""
         return await self._do(
-            lambda db: db.execute(
-                "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
-                " AND key IN (SELECT key FROM places WHERE batch = ?)", (self.folder, batch),
-            ).rowcount
-        )  # fmt: skip
+            lambda db: (
+                db.execute(
+                    "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
+                    " AND key IN (SELECT key FROM places WHERE batch = ?)",
+                    (self.folder, batch),
+                ).rowcount
+            )
+        )
 
 
 def as_json(job: MapJob) -> str:

@@ -55,8 +55,15 @@ class BatchTool:
     """Runs the calls of `map_tasks` of the main agent of `tree`."""
 
     def __init__(
-        self, tree: SubagentTree, factory: AgentFactory, session: str, folder: Path, *, past_runs: PastRuns, env: Mapping[str, str]
-    ) -> None:  # fmt: skip
+        self,
+        tree: SubagentTree,
+        factory: AgentFactory,
+        session: str,
+        folder: Path,
+        *,
+        past_runs: PastRuns,
+        env: Mapping[str, str],
+    ) -> None:
         self._tree, self._factory, self._session = tree, factory, session
         self._folder, self._past_runs, self._env = folder, past_runs, env
 
@@ -84,9 +91,17 @@ class BatchTool:
         items = args.glob or escape_json(json.dumps(args.items or await self._lines(ctx, args.file, bad)))
         model = {} if agent.model.startswith("scripted/") else {"model": agent.model}
         return MapJob(
-            text_of(self._folder), args.profile, "glob" if args.glob else "list", items, args.task, args.max_cost,
-            schema=args.schema, item_cost=args.per_item_cost, sample=0, options=model,
-        )  # fmt: skip
+            text_of(self._folder),
+            args.profile,
+            "glob" if args.glob else "list",
+            items,
+            args.task,
+            args.max_cost,
+            schema=args.schema,
+            item_cost=args.per_item_cost,
+            sample=0,
+            options=model,
+        )
 
     async def _lines(self, ctx: ToolContext, name: str, bad: list[str]) -> list[object]:
         """The values of a file of JSON lines. Raises ToolError."""

@@ -29,7 +29,9 @@ class OAuthSettings(Struct, frozen=True, rename="camel"):
     """The scopes to request, separated by spaces. Not set: those that the server asks for."""
 
 
-class WrittenEntry(Struct, frozen=True, omit_defaults=True, rename={"enabled_tools": "enabledTools", "disabled_tools": "disabledTools"}):  # fmt: skip
+class WrittenEntry(
+    Struct, frozen=True, omit_defaults=True, rename={"enabled_tools": "enabledTools", "disabled_tools": "disabledTools"}
+):
     """One MCP server under `mcpServers`, as it is written. Either `command` or `url` is needed."""
 
     type: Literal["", "stdio", "http", "streamable-http"] = ""
@@ -121,6 +123,16 @@ class ServerEntry(Struct, frozen=True):
         """A hash of what decides which server this is and how it answers: the name of its file in the catalog cache."""
         import hashlib  # takes 3 ms
 
-        parts = (self.transport, self.command, self.args, sorted(self.env.items()), self.cwd, self.url,
-                 sorted(self.headers.items()), self.sandbox, self.enabled_tools, self.disabled_tools)  # fmt: skip
+        parts = (
+            self.transport,
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            self.cwd,
+            self.url,
+            sorted(self.headers.items()),
+            self.sandbox,
+            self.enabled_tools,
+            self.disabled_tools,
+        )
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]

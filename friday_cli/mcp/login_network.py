@@ -99,5 +99,9 @@ def _pinned(request: httpx2.Request, address: str) -> httpx2.Request:
         return request
     extensions = {**request.extensions, "sni_hostname": host_of(request.url)}
     return httpx2.Request(
-        request.method, request.url.copy_with(host=address), headers=request.headers, stream=request.stream, extensions=extensions
-    )  # fmt: skip
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions=extensions,
+    )

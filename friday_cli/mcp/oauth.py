@@ -47,10 +47,17 @@ UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 TRUST_HINT = "Set SSL_CERT_FILE to a file with the CA certificates of your network"
 REQUEST_S = 30.0
 """Seconds without a byte of an answer during a login."""
-_REFUSALS = frozenset((
-    "access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error",
-    "temporarily_unavailable",
-))  # fmt: skip
+_REFUSALS = frozenset(
+    (
+        "access_denied",
+        "invalid_request",
+        "unauthorized_client",
+        "unsupported_response_type",
+        "invalid_scope",
+        "server_error",
+        "temporarily_unavailable",
+    )
+)
 """What an issuer may answer instead of a code (RFC 6749, 4.1.2.1)."""
 
 Consent = Callable[[str], Awaitable[str]]
@@ -93,9 +100,13 @@ class ServerAuth(OAuthClientProvider):
             {"client_name": "Friday", "redirect_uris": redirect_uris, "token_endpoint_auth_method": "none"}
         )
         super().__init__(
-            entry.url, metadata, _Storage(self), self._show_address, self._await_redirect,
+            entry.url,
+            metadata,
+            _Storage(self),
+            self._show_address,
+            self._await_redirect,
             client_metadata_url=settings.client_id if by_document else None,
-        )  # fmt: skip
+        )
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         await self._load()

@@ -124,14 +124,29 @@ def resolve(name: str, written: WrittenEntry, source: EntrySource, env: Mapping[
         known_keys.remember(expander.secrets | _secret_values(expanded))
     timeout_s = written.timeout_s or (written.timeout / 1000 if written.timeout else TIMEOUT_S)
     return ServerEntry(
-        name, "http" if expanded.url else "stdio", command=expanded.command, args=expanded.args, env=expanded.env,
-        cwd=_folder(name, written.cwd, source), url=expanded.url, headers=expanded.headers,
-        timeout_s=timeout_s, startup_timeout_s=written.startup_timeout_s or STARTUP_TIMEOUT_S,
-        enabled=written.enabled, enabled_tools=written.enabled_tools, disabled_tools=written.disabled_tools,
-        expose=written.expose, sandbox=source.confined or bool(written.sandbox), network=source.confined, writes=written.writes,
-        readonly=written.readonly and not source.confined, description=sanitize_line(written.description, 400),
-        oauth=written.oauth, origin=source.origin, file=source.file,
-    )  # fmt: skip
+        name,
+        "http" if expanded.url else "stdio",
+        command=expanded.command,
+        args=expanded.args,
+        env=expanded.env,
+        cwd=_folder(name, written.cwd, source),
+        url=expanded.url,
+        headers=expanded.headers,
+        timeout_s=timeout_s,
+        startup_timeout_s=written.startup_timeout_s or STARTUP_TIMEOUT_S,
+        enabled=written.enabled,
+        enabled_tools=written.enabled_tools,
+        disabled_tools=written.disabled_tools,
+        expose=written.expose,
+        sandbox=source.confined or bool(written.sandbox),
+        network=source.confined,
+        writes=written.writes,
+        readonly=written.readonly and not source.confined,
+        description=sanitize_line(written.description, 400),
+        oauth=written.oauth,
+        origin=source.origin,
+        file=source.file,
+    )
 
 
 def _expanded(name: str, written: WrittenEntry, file: str, expander: Expander) -> WrittenEntry:
@@ -153,11 +168,13 @@ def _expanded(name: str, written: WrittenEntry, file: str, expander: Expander) -
             if not re.fullmatch(valid, key):
                 raise error(file, name, f"{sanitize_line(key, 40)!r} is not a valid name.", key=group)
     return msgspec.structs.replace(
-        written, command=text(written.command, "command") if "\0" in written.command else written.command, url=url,
+        written,
+        command=text(written.command, "command") if "\0" in written.command else written.command,
+        url=url,
         args=tuple(text(value, f"args[{n}]") for n, value in enumerate(written.args)),
         env={key: text(value, f"env.{key}") for key, value in written.env.items()},
         headers={key: text(value, f"headers.{key}") for key, value in written.headers.items()},
-    )  # fmt: skip
+    )
 
 
 def _secret_values(entry: WrittenEntry) -> set[str]:

@@ -252,9 +252,15 @@ class ServerPool:
         version = f"{catalog.server} {catalog.version}".strip() if catalog else ""
         count, offered = (len(catalog.tools), catalog.offered) if catalog else (0, 0)
         return ServerRow(
-            name=entry.name, state=state, version=version, tools=count, offered=offered, exposed=how, where=server_line(entry),
+            name=entry.name,
+            state=state,
+            version=version,
+            tools=count,
+            offered=offered,
+            exposed=how,
+            where=server_line(entry),
             last_error=link.last_error,
-        )  # fmt: skip
+        )
 
     async def reconnect(self, name: str) -> None:
         """Connect again and read the lists. Raises UsageError for an unknown server, ServerError."""

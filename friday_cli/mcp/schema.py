@@ -17,7 +17,11 @@ def servers_schema() -> dict[str, Any]:
     entry["properties"]["type"]["enum"].remove("")
     del entry["properties"]["type"]["default"]
     disabled = {"properties": {"enabled": {"const": False}}, "required": ["enabled"]}
-    entry["oneOf"] = [{"required": ["command"]}, {"required": ["url"]}, disabled | {"not": {"anyOf": [{"required": [key]} for key in ("command", "url")]}}]  # fmt: skip
+    entry["oneOf"] = [
+        {"required": ["command"]},
+        {"required": ["url"]},
+        disabled | {"not": {"anyOf": [{"required": [key]} for key in ("command", "url")]}},
+    ]
     table = {
         "type": "object",
         "description": "Servers by name.",

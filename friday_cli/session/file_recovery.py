@@ -19,7 +19,7 @@ from friday_cli.core.protocol.events import (
     Notice,
     SessionStarted,
     ToolFinished,
-)  # fmt: skip
+)
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.workspace.checkpoints.restore_plan import undo_unfinished_rewind

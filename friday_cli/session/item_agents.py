@@ -27,8 +27,9 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
 
-from .open import SessionParts, open_session
+from .open import open_session
 from .open_context import Options
+from .parts import SessionParts
 from .session import Session
 
 
@@ -63,9 +64,18 @@ class ItemAgents:
     are started by."""
 
     def __init__(
-        self, session: str, tree: SubagentTree, factory: AgentFactory, *, isolation: WorktreeIsolation, past_runs: PastRuns,
-        close: Callable[[], Awaitable[None]] | None = None, call: str = "", parts: SessionParts | None = None, title: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        session: str,
+        tree: SubagentTree,
+        factory: AgentFactory,
+        *,
+        isolation: WorktreeIsolation,
+        past_runs: PastRuns,
+        close: Callable[[], Awaitable[None]] | None = None,
+        call: str = "",
+        parts: SessionParts | None = None,
+        title: str = "",
+    ) -> None:
         self.id = session
         self.call = call
         self._tree, self._factory, self._isolation = tree, factory, isolation
@@ -81,9 +91,15 @@ class ItemAgents:
         FridayError."""
         parts = await open_session(options, env)
         return cls(
-            parts.id, parts.tree, parts.factory, isolation=parts.isolation, past_runs=parts.store.past_runs,
-            close=Session(parts).close, parts=parts, title=title,
-        )  # fmt: skip
+            parts.id,
+            parts.tree,
+            parts.factory,
+            isolation=parts.isolation,
+            past_runs=parts.store.past_runs,
+            close=Session(parts).close,
+            parts=parts,
+            title=title,
+        )
 
     @property
     def can_isolate(self) -> bool:

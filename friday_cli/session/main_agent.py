@@ -26,7 +26,7 @@ from friday_cli.core.tool_catalog import BASH
 from friday_cli.tools.delegate.report import report_from_log
 
 from . import mentions
-from .open import SessionParts
+from .parts import SessionParts
 
 if TYPE_CHECKING:
     from typing import Unpack

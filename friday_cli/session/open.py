@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -17,7 +17,6 @@ from friday_cli.agents import system_prompt
 from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
-from friday_cli.agents.caller import Caller
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
@@ -32,9 +31,8 @@ from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable
-from friday_cli.core.protocol.events import SCHEMA, Envelope, Notice, SessionStarted
+from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
 from friday_cli.core.protocol.format import is_caller, is_demo
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.tree import SubagentTree
@@ -46,49 +44,20 @@ from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
-from friday_cli.workspace.sandbox.detect import SandboxChoice
 
 from . import cleanup
 from .open_context import OpenContext, Options, read_context
+from .parts import SessionParts
 from .permissions import SessionPermissions
 from .resume import EventHistory, resume_root
 from .sandbox import sandbox_policy
 from .shared_rate_limit import FileSharedRateLimit
+from .watching import taint_of, telemetry_of, watcher
 
 if TYPE_CHECKING:
     from friday_cli.agents.program import Program
-    from friday_cli.mcp.pool import ServerPool
-    from friday_cli.telemetry.session import SessionTelemetry
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-
-class SessionParts(msgspec.Struct, eq=False):
-    """The parts of an open session. `notes` are for the model with the next prompt. `since`: number of the last event before
-    this opening. `profiles`: names of all profiles. `changes` are
-    the worktrees' changes as a person applies or discards them. `caller`: the program that makes calls of the main agent."""
-
-    id: str
-    store: Store
-    ownership: Ownership
-    log: Log
-    services: Services
-    tree: SubagentTree
-    rules: Rules
-    permissions: SessionPermissions
-    notes: list[str]
-    since: int
-    profiles: tuple[str, ...]
-    sub_agents: SubAgentChoice
-    isolation: WorktreeIsolation
-    changes: WorktreeChanges
-    workspace: LocalWorkspace
-    sandbox: SandboxChoice
-    servers: ServerPool | None
-    telemetry: SessionTelemetry | None
-    skills: SessionSkills
-    caller: Caller | None
-    factory: AgentFactory
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -201,12 +170,6 @@ def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
     return msgspec.structs.replace(options, profile=profile, model=model)
 
 
-def _network_targets(command: str) -> Sequence[tuple[str, str]]:
-    from friday_cli.command_safety import network_targets  # loads its parser only after a command was run
-
-    return network_targets(command)
-
-
 def _build(
     options: Options,
     context: OpenContext,
@@ -218,9 +181,9 @@ def _build(
 ) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
     settings, env = context.settings, context.env
-    taint = _taint(history)
-    telemetry = _telemetry(context, session, history)
-    watch = _watch(taint, telemetry)
+    taint = taint_of(history)
+    telemetry = telemetry_of(context, session, history)
+    watch = watcher(taint, telemetry)
     log = Log(store.journal(session), last=history.last, earlier=history.envelopes, now=options.now, watch=watch)
     rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None
@@ -269,41 +232,6 @@ def _build(
     )  # fmt: skip
 
 
-def _taint(history: EventHistory) -> TaintTracker:
-    """What the agents have read so far."""
-    taint = TaintTracker(_network_targets)
-    for envelope in history.envelopes:
-        taint.apply(envelope)
-    return taint
-
-
-def _telemetry(context: OpenContext, session: str, history: EventHistory) -> SessionTelemetry | None:
-    """What sends the spans of the session, if the environment asks for it. Otherwise nothing is loaded."""
-    if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in context.env):
-        return None
-    from friday_cli.telemetry.settings import read_settings
-
-    settings, problem = read_settings(context.env)
-    context.notices += (problem,) if problem else ()
-    if settings is None:
-        return None
-    from friday_cli.telemetry.session import SessionTelemetry
-
-    return SessionTelemetry(settings, session, history.envelopes)
-
-
-def _watch(taint: TaintTracker, telemetry: SessionTelemetry | None) -> Callable[[Envelope], None]:
-    """What sees every event before it is written."""
-    if telemetry is None:
-        return taint.apply
-
-    def apply(envelope: Envelope) -> None:
-        taint.apply(envelope)
-        telemetry.apply(envelope)
-
-    return apply
-
-
 def _set_hooks(
     program: Program | None, context: OpenContext, services: Services, session: str, *, tools: AgentTools,
     workspace: LocalWorkspace,
@@ -326,9 +254,14 @@ def _set_hooks(
 def _rules(options: Options, context: OpenContext) -> Rules:
     """The rules of the session. Raises UsageError for an invalid one."""
     return session_rules(
-        context.settings, allow=options.allow, deny=options.deny, mode=options.mode or context.settings.mode,
-        profile=options.profile or ROOT, foreign=context.project_servers, folders=(text_of(context.cwd), text_of(context.root)),
-    )  # fmt: skip
+        context.settings,
+        allow=options.allow,
+        deny=options.deny,
+        mode=options.mode or context.settings.mode,
+        profile=options.profile or ROOT,
+        foreign=context.project_servers,
+        folders=(text_of(context.cwd), text_of(context.root)),
+    )
 
 
 def _workspace(

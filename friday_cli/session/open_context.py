@@ -99,6 +99,19 @@ class OpenContext(msgspec.Struct, eq=False):
         return tuple(server.name for server in self.servers if server.of_project)
 
 
+async def _sandbox(options: Options, settings: config.Settings, env: Mapping[str, str], cwd: Path) -> SandboxChoice:
+    """What confines commands here. Raises UsageError if there is none and the options ask for one."""
+    sandbox = await asyncio.to_thread(
+        detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
+    )
+    if options.needs_sandbox and sandbox.kind == "none" and settings.sandbox.kind != "none":
+        raise UsageError(
+            f"--ci: no sandbox works here: {sandbox.why}.",
+            hint="Install bubblewrap, or run without one on purpose: FRIDAY_SANDBOX=none.",
+        )
+    return sandbox
+
+
 async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     """Read everything that decides how the session is built. Nothing is written, so a failure leaves nothing behind."""
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
@@ -129,23 +142,32 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     )
     notices = (
         *filter(None, (left_out(cwd),)),
-        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *skills.problem_notices(), *problems, *trust_review.notices(folder_trust, notes),
-    )  # fmt: skip
+        *choice.notes,
+        *loaded.notices,
+        *notes.notices,
+        *found.announcements,
+        *found.problem_notices(),
+        *skills.problem_notices(),
+        *problems,
+        *trust_review.notices(folder_trust, notes),
+    )
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
         notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}: it holds a key of Friday.",)
-    sandbox = await asyncio.to_thread(
-        detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
-    )
-    if options.needs_sandbox and sandbox.kind == "none" and settings.sandbox.kind != "none":
-        raise UsageError(
-            f"--ci: no sandbox works here: {sandbox.why}.",
-            hint="Install bubblewrap, or run without one on purpose: FRIDAY_SANDBOX=none.",
-        )
+    sandbox = await _sandbox(options, settings, env, cwd)
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return OpenContext(
-        cwd, trust.project_root(cwd), env, folder_trust, settings, profiles=found, instructions=notes, skills=skills, choice=choice, sandbox=sandbox,
-        notices=notices, servers=servers,
-    )  # fmt: skip
+        cwd,
+        trust.project_root(cwd),
+        env,
+        folder_trust,
+        settings,
+        profiles=found,
+        instructions=notes,
+        skills=skills,
+        choice=choice,
+        sandbox=sandbox,
+        notices=notices,
+        servers=servers,
+    )

@@ -10,7 +10,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.messages import ToolCall
 
 from .main_agent import MainAgent
-from .open import SessionParts
+from .parts import SessionParts
 
 
 class ProgramCalls:

@@ -28,8 +28,9 @@ from friday_cli.llm import transport
 
 from .attachments import PromptText, attached
 from .main_agent import MainAgent, PromptExtras
-from .open import SessionParts, open_session
+from .open import open_session
 from .open_context import Options
+from .parts import SessionParts
 from .port import RunName
 
 if TYPE_CHECKING:
@@ -140,8 +141,12 @@ class Session:
         the person typed."""
         prompt = PromptText(prompt) if isinstance(prompt, str) else prompt
         return await attached(
-            prompt, self._parts.services.workspace, rules=self._main.agent.rules, profiles=self.profiles, servers=self.servers
-        )  # fmt: skip
+            prompt,
+            self._parts.services.workspace,
+            rules=self._main.agent.rules,
+            profiles=self.profiles,
+            servers=self.servers,
+        )
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:
         """Replace the main agent's history by a summary of it; `instructions` name what the summary must contain.

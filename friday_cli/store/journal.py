@@ -123,10 +123,20 @@ def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: 
         " model = excluded.model, call_id = excluded.call_id, background = excluded.background, run = excluded.run,"
         " status = excluded.status, stop_reason = '', finished = NULL",
         (
-            key, path, event.parent, depth_of(path), event.profile, sanitize_line(event.task, 400), event.model, event.call_id,
-            event.background, event.run, "queued" if event.parent else "running", envelope.at,
+            key,
+            path,
+            event.parent,
+            depth_of(path),
+            event.profile,
+            sanitize_line(event.task, 400),
+            event.model,
+            event.call_id,
+            event.background,
+            event.run,
+            "queued" if event.parent else "running",
+            envelope.at,
         ),
-    )  # fmt: skip
+    )
     delegations.started(db, envelope, event)
     if depth_of(path) == 0:
         db.execute(
@@ -155,9 +165,13 @@ def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event:
 
 
 _WithUsage = (
-    events.TurnFinished | events.ToolFinished | events.AttemptFailed | events.Compacted | events.IntentStated
+    events.TurnFinished
+    | events.ToolFinished
+    | events.AttemptFailed
+    | events.Compacted
+    | events.IntentStated
     | events.Verdict
-)  # fmt: skip
+)
 
 
 def _add_usage(db: sqlite3.Connection, key: int, envelope: Envelope, event: _WithUsage) -> None:

@@ -94,8 +94,11 @@ def past_delegations(db: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
-    initial_schema, reviewed_memories, sessions_by_use, past_delegations,
-]  # fmt: skip
+    initial_schema,
+    reviewed_memories,
+    sessions_by_use,
+    past_delegations,
+]
 
 
 def has_search(db: sqlite3.Connection) -> bool:

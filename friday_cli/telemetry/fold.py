@@ -87,8 +87,17 @@ class SpanFold:
                 self._run_finished(agent, event, at)
             case _:
                 self._tool_event(agent, envelope)
-        if isinstance(event, (events.TurnFinished, events.ToolFinished, events.AttemptFailed, events.Compacted,
-                              events.IntentStated, events.Verdict)):  # fmt: skip
+        if isinstance(
+            event,
+            (
+                events.TurnFinished,
+                events.ToolFinished,
+                events.AttemptFailed,
+                events.Compacted,
+                events.IntentStated,
+                events.Verdict,
+            ),
+        ):
             agent.own += event.usage
         agent.at = at
 

@@ -98,9 +98,11 @@ class _Metrics:
             "gen_ai.client.token.usage", "{token}", "Tokens of a request", explicit_bucket_boundaries_advisory=_TOKENS
         )
         self._seconds = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "Duration of an operation",
+            "gen_ai.client.operation.duration",
+            "s",
+            "Duration of an operation",
             explicit_bucket_boundaries_advisory=_SECONDS,
-        )  # fmt: skip
+        )
 
     def send(self, spans: Iterable[Span]) -> None:
         kept = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL, names.RESPONSE_MODEL, names.ERROR_TYPE)

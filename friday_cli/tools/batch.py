@@ -21,8 +21,12 @@ class MapArguments(ToolArguments, frozen=True, kw_only=True):
 
     profile: Annotated[str, Meta(min_length=1, description="Profile of the sub-agents.")]
     task: Annotated[
-        str, Meta(min_length=1, description="Complete task with fields of an item: {item}, {path} of a file, {key} of an object.")
-    ]  # fmt: skip
+        str,
+        Meta(
+            min_length=1,
+            description="Complete task with fields of an item: {item}, {path} of a file, {key} of an object.",
+        ),
+    ]
     max_cost: Annotated[Dollars, Meta(description="US dollars for all items.")]
     items: Annotated[list[Any] | None, Meta(description="Texts or objects.")] = None
     glob: Annotated[str, Meta(description="Or files, such as src/**/*.py.")] = ""

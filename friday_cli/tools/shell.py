@@ -78,9 +78,11 @@ class SandboxedBashArguments(BashArguments, frozen=True):
     """Arguments of `bash` with a sandbox."""
 
     aliases: ClassVar = {
-        **BashArguments.aliases, "justification": "reason", "dangerously_disable_sandbox": "outside",
+        **BashArguments.aliases,
+        "justification": "reason",
+        "dangerously_disable_sandbox": "outside",
         "with_escalated_permissions": "outside",
-    }  # fmt: skip
+    }
 
     network: Annotated[bool, Meta(description="With network, in the sandbox. Needs approval and a reason.")] = False
     outside: Annotated[

@@ -15,7 +15,7 @@ from .items import (
     finding_text,
     not_started,
     worktree_text,
-)  # fmt: skip
+)
 from .marks import CALL_MARKS, agent_mark
 from .state import SessionView
 from .tree import (

@@ -100,15 +100,19 @@ class LocalCommands:
             await self._hook.command_ended(agent, self.starter.commands, running)
             effects = await self._effects.changed(running, self._files.written, self._hook.problem)
         return BackgroundJob(
-            id=running.id, command=running.text, running=alive,
+            id=running.id,
+            command=running.text,
+            running=alive,
             exit_code=None if alive or running.killed else running.exit_code,
             output=fresh.text(running.capture.where()),
             output_file=running.capture.output_file,
-            ended=ended, changed=effects[0], unknown=effects[1],
+            ended=ended,
+            changed=effects[0],
+            unknown=effects[1],
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
             read_only=running.read_only,
-        )  # fmt: skip
+        )
 
     async def release(self, agent: str) -> tuple[str, ...]:
         """As `Workspace.release`."""

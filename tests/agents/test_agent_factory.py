@@ -71,9 +71,11 @@ class Searching(Model):
 @asynccontextmanager
 async def opened(tmp_path: Path, *, model: str = "anthropic/x", **more: Any) -> AsyncIterator[Session]:
     given = {
-        "FRIDAY_HOME": str(tmp_path / "home"), "FRIDAY_SANDBOX": "none",
-        "ANTHROPIC_API_KEY": "sk-0123456789", "GROQ_API_KEY": "k0123456789",
-    }  # fmt: skip
+        "FRIDAY_HOME": str(tmp_path / "home"),
+        "FRIDAY_SANDBOX": "none",
+        "ANTHROPIC_API_KEY": "sk-0123456789",
+        "GROQ_API_KEY": "k0123456789",
+    }
     env = given | more.pop("env", {})
     session = await Session.open(Options(tmp_path, model=model, **more), env=env)
     try:
@@ -167,10 +169,14 @@ async def test_a_search_of_the_service_is_asked_about_once_for_the_session(vendo
         }
 
 
-@pytest.mark.parametrize(("options", "reason"), [
-    ({}, "mode ask: web_search needs permission, and no person can be asked here"),
-    ({"mode": "yolo", "deny": ("web_search",)}, "denied by the rule web_search"),
-], ids=["nobody to ask", "denied"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "mode ask: web_search needs permission, and no person can be asked here"),
+        ({"mode": "yolo", "deny": ("web_search",)}, "denied by the rule web_search"),
+    ],
+    ids=["nobody to ask", "denied"],
+)
 async def test_a_search_that_is_not_allowed_never_runs(
     vendor: Vendor, tmp_path: Path, options: dict[str, Any], reason: str
 ) -> None:
@@ -182,10 +188,14 @@ async def test_a_search_that_is_not_allowed_never_runs(
     assert vendor.queries == []
 
 
-@pytest.mark.parametrize(("replies", "text"), [
-    ([("pause_turn", ""), ("end_turn", "")], "Results for 'versions of x':"),
-    ([("end_turn", "max_uses_exceeded")], "web_search: anthropic failed: max_uses_exceeded"),
-], ids=["paused", "failed"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        ([("pause_turn", ""), ("end_turn", "")], "Results for 'versions of x':"),
+        ([("end_turn", "max_uses_exceeded")], "web_search: anthropic failed: max_uses_exceeded"),
+    ],
+    ids=["paused", "failed"],
+)
 async def test_a_search_is_resumed_after_a_pause_and_reports_its_failure(
     vendor: Vendor, tmp_path: Path, replies: list[tuple[Stop, str]], text: str
 ) -> None:

@@ -28,10 +28,12 @@ async def given_tool() -> None: ...
 
 
 async def test_run_returns_the_answer_with_its_tree(harness: Harness) -> None:
-    harness.plays({
-        "a": [{**delegates("general"), **USED}, {"text": '```json\n{"n": 3}\n```', **USED}],
-        "a.1": [{**does(("bash", {"command": "touch x"})), **USED}, {"text": "three", **USED}],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [{**delegates("general"), **USED}, {"text": '```json\n{"n": 3}\n```', **USED}],
+            "a.1": [{**does(("bash", {"command": "touch x"})), **USED}, {"text": "three", **USED}],
+        }
+    )
     schema: dict[str, object] = {"type": "object", "required": ["n"]}
     result = await friday.run("Count.", schema=schema, **given(harness))
     assert (result.ok, result.status, result.reason, result.data) == (True, "completed", "done", {"n": 3})
@@ -67,16 +69,19 @@ async def test_delegations_run_side_by_side_without_a_request_of_the_main_agent(
         wait = f"touch {own}; until test -e {other} || test $SECONDS -ge 20; do sleep 0.01; done; test -e {other}"
         return {**does(("bash", {"command": wait})), **USED}
 
-    harness.plays({
-        "a.1": [meets(first, second), {"text": "met", **USED}],
-        "a.2": [meets(second, first), {"text": "met", **USED}],
-        "a": [{"text": "I heard of both.", **USED}],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a.1": [meets(first, second), {"text": "met", **USED}],
+            "a.2": [meets(second, first), {"text": "met", **USED}],
+            "a": [{"text": "I heard of both.", **USED}],
+        }
+    )
     async with friday.open(**given(harness, max_tokens=40_000, **OFF)) as session:
         found = await asyncio.gather(*(session.delegate("general", f"meet {n}") for n in (1, 2)))
         assert [(one.agent, one.text, one.receipt.commands[0].exit_code) for one in found] == [
-            ("a.1", "met", 0), ("a.2", "met", 0),
-        ]  # fmt: skip
+            ("a.1", "met", 0),
+            ("a.2", "met", 0),
+        ]
         assert (session.view.agents["a"].usage.billed, session.view.agents["a"].run) == (0, 2)
         answer = await session.prompt("What happened?")
         assert (answer.text, answer.usage.billed) == ("I heard of both.", 5500)

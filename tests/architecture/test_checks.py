@@ -26,7 +26,12 @@ def test_is_clean(check: str) -> None:
     program = Path(sys.executable).with_name(name)
     assert program.exists(), f"{name} is missing: install the dev extra"
     ran = subprocess.run(
-        [str(program), *args], cwd=PROJECT, env={**os.environ, "COLUMNS": "200"}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=380,
-    )  # fmt: skip
+        [str(program), *args],
+        cwd=PROJECT,
+        env={**os.environ, "COLUMNS": "200"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=380,
+    )
     assert ran.returncode == 0, f"{name} {' '.join(args)}\n{ran.stdout[-6000:]}{ran.stderr[-2000:]}"

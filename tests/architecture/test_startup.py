@@ -106,9 +106,13 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
         argv, env = command("ask", "-m", model, "Where?")
         env |= {f"{env_name}_API_KEY": "no-key", f"{env_name}_BASE_URL": base, "PYTHONPATH": str(PROJECT)}
         process = await asyncio.create_subprocess_exec(
-            *argv, env=env, cwd=tmp_path, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            *argv,
+            env=env,
+            cwd=tmp_path,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
         out, err = await process.communicate()
     modules = loaded(err.decode())
     assert (process.returncode, out.decode()) == (0, "Here.\n"), err.decode()[-2000:]
@@ -125,9 +129,14 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
 def test_the_api_loads_nothing_before_it_is_used(tmp_path: Path) -> None:
     code = "import sys, friday_cli.api as friday; print(*sys.modules); friday.run; print(*sys.modules)"
     ran = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True,
-        text=True, check=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     before, after = (set(line.split()) for line in ran.stdout.splitlines())
     assert_not_loaded(
         before, "asyncio", "msgspec", "friday_cli.core", "friday_cli.session", "friday_cli.api.open_session"
@@ -139,8 +148,13 @@ def test_the_api_loads_nothing_before_it_is_used(tmp_path: Path) -> None:
 def test_the_first_screen_of_the_chat_needs_no_model_and_no_settings(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", "import sys, friday_cli.frontends.tui.app; print(*sys.modules)"],
-        env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     names = (
         "friday_cli.llm",
         "friday_cli.config",

@@ -43,9 +43,14 @@ def servers(bench: Bench) -> Iterator[Line]:
     cpu = min(s.cpu_s for s in found["ten"]) - min(s.cpu_s for s in found["none"])
     rss = middle(found["ten"], lambda s: s.rss_mb) - middle(found["none"], lambda s: s.rss_mb)
     yield Line(
-        f"{COUNT} known servers: to first request", first(found["ten"]), "ms", None, first(found["none"]), "no server",
+        f"{COUNT} known servers: to first request",
+        first(found["ten"]),
+        "ms",
+        None,
+        first(found["none"]),
+        "no server",
         cpu=cpu_ratio(found["ten"], found["none"]),
-    )  # fmt: skip
+    )
     yield Line(f"{COUNT} known servers: added processor time", 1000 * cpu, "ms", FIRST_MS, fixed=True)
     yield Line(f"{COUNT} known servers: added memory", rss, "MB", MEMORY_MB)
     called = bench.compare(
@@ -54,6 +59,11 @@ def servers(bench: Bench) -> Iterator[Line]:
     )
     floor = milliseconds(called["library"])
     yield Line(
-        "a run with the first call of a server", milliseconds(called["ask"]), "ms", None, floor, "the library alone",
+        "a run with the first call of a server",
+        milliseconds(called["ask"]),
+        "ms",
+        None,
+        floor,
+        "the library alone",
         cpu=cpu_ratio(called["ask"], called["library"]),
-    )  # fmt: skip
+    )

@@ -116,9 +116,13 @@ class Bench:
         """Environment variables that lead every API to the stand-in, which answers in `style`."""
         url = self.url(style)
         return {
-            **self.env, "PYTHONPATH": str(PROJECT), "FRIDAY_HOME": str(self.folder / home),
-            "ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "no-key",
-        }  # fmt: skip
+            **self.env,
+            "PYTHONPATH": str(PROJECT),
+            "FRIDAY_HOME": str(self.folder / home),
+            "ANTHROPIC_BASE_URL": url,
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_KEY": "no-key",
+        }
 
     def configure(self, home: str, text: str) -> None:
         """Write the settings of a home."""
@@ -154,9 +158,15 @@ class Bench:
             requests = tuple(at - begun for at in self.seen())
             first = requests[0] if requests else None
             return Sample(
-                wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
-                first, wall - first if first is not None else None, requests, out.read(), tuple(processor),
-            )  # fmt: skip
+                wall,
+                usage.ru_utime + usage.ru_stime,
+                usage.ru_maxrss / 1024,
+                first,
+                wall - first if first is not None else None,
+                requests,
+                out.read(),
+                tuple(processor),
+            )
 
 
 def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]:

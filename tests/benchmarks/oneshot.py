@@ -51,9 +51,14 @@ def instant(bench: Bench) -> Iterator[Line]:
     wall, begun = milliseconds(found["httpx2"]), first(found["httpx2"])
     for wire in WIRES:
         yield Line(
-            f"ask, {wire}: wall", milliseconds(found[wire]), "ms", wall * CODEX_WALL, wall, "httpx2 script",
+            f"ask, {wire}: wall",
+            milliseconds(found[wire]),
+            "ms",
+            wall * CODEX_WALL,
+            wall,
+            "httpx2 script",
             cpu=cpu_ratio(found[wire], found["httpx2"]),
-        )  # fmt: skip
+        )
         yield Line(
             f"ask, {wire}: to first request", first(found[wire]), "ms", begun * CODEX_FIRST, begun, "httpx2 script"
         )
@@ -73,9 +78,14 @@ def instant(bench: Bench) -> Iterator[Line]:
         )
         floor = milliseconds(pair["floor"])
         yield Line(
-            f"ask through the {name} SDK", milliseconds(pair["ask"]), "ms", 1.15 * floor, floor, "SDK script",
+            f"ask through the {name} SDK",
+            milliseconds(pair["ask"]),
+            "ms",
+            1.15 * floor,
+            floor,
+            "SDK script",
             cpu=cpu_ratio(pair["ask"], pair["floor"]),
-        )  # fmt: skip
+        )
 
 
 def commands(bench: Bench) -> Iterator[Line]:
@@ -98,10 +108,15 @@ def commands(bench: Bench) -> Iterator[Line]:
     for name, (_, goal) in cases.items():
         floor = "python" if name == "--version" else "typer"
         yield Line(
-            f"friday {name}", milliseconds(found[name]), "ms", goal, milliseconds(found[floor]),
-            "python -c pass" if floor == "python" else "Typer script", fixed=True,
+            f"friday {name}",
+            milliseconds(found[name]),
+            "ms",
+            goal,
+            milliseconds(found[floor]),
+            "python -c pass" if floor == "python" else "Typer script",
+            fixed=True,
             cpu=cpu_ratio(found[name], found[floor]),
-        )  # fmt: skip
+        )
 
 
 def newest(bench: Bench, env: dict[str, str]) -> str:

@@ -97,9 +97,14 @@ class Console:
     def process(self, *argv: str, stdin: bytes = b"", **env: str) -> CommandResult:
         """Run it in a process of its own."""
         ran = subprocess.run(
-            [sys.executable, "-m", "friday_cli", *argv], input=stdin, capture_output=True, cwd=self.project,
-            env=self.env | env, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "friday_cli", *argv],
+            input=stdin,
+            capture_output=True,
+            cwd=self.project,
+            env=self.env | env,
+            timeout=60,
+            check=False,
+        )
         return CommandResult(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def terminal(
@@ -111,9 +116,15 @@ class Console:
         master, slave = pty.openpty()
         env = self.env | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color"} | env
         process = subprocess.Popen(
-            [sys.executable, "-m", "friday_cli", *argv], stdin=slave, stdout=slave, stderr=slave, cwd=self.project,
-            env=env, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+            [sys.executable, "-m", "friday_cli", *argv],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=self.project,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
         os.close(slave)
         shown, waiting, typed = b"", list(says), ""
         end = time.monotonic() + 120

@@ -15,11 +15,17 @@ from friday_cli.config.docs import markdown
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/config.schema.json").read_text(encoding="utf-8"))
 CASES = (
-    ("", True), *((text, True) for text in re.findall(r"```toml\n(.*?)```", markdown(), re.S)),
-    ('[[permissions.rules]]\nrule = "bash(git push *)"\ndecision = "deny"', True), ("[limits]\nmax_cost = 0.5", True),
-    ('mode = "yolo"', False), ("colour = 1", False), ("[limits]\nmax_turns = 0", False), ('model = ["opus"]', False),
-    ('[providers.x]\nbase_url = "ftp://x"', False), ("[tools]\nbash_timeout = 100000", False),
-)  # fmt: skip
+    ("", True),
+    *((text, True) for text in re.findall(r"```toml\n(.*?)```", markdown(), re.S)),
+    ('[[permissions.rules]]\nrule = "bash(git push *)"\ndecision = "deny"', True),
+    ("[limits]\nmax_cost = 0.5", True),
+    ('mode = "yolo"', False),
+    ("colour = 1", False),
+    ("[limits]\nmax_turns = 0", False),
+    ('model = ["opus"]', False),
+    ('[providers.x]\nbase_url = "ftp://x"', False),
+    ("[tools]\nbash_timeout = 100000", False),
+)
 
 
 @pytest.mark.parametrize(("text", "valid"), CASES)

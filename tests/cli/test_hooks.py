@@ -30,8 +30,9 @@ def test_list_and_test_show_what_would_run_and_what_it_answers(console: Console)
     own_hooks({"PreToolUse": GUARD, "Later": [hook("true")], "Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]})
     listed = console("hooks", "list", "--json").document
     assert [(row["event"], row["matcher"], row["source"]) for row in listed["hooks"]] == [
-        ("PreToolUse", "Bash", "user"), ("PreToolUse", "Write", "user"),
-    ]  # fmt: skip
+        ("PreToolUse", "Bash", "user"),
+        ("PreToolUse", "Write", "user"),
+    ]
     assert [
         "there is no event 'Later'" in text or "'prompt' are not supported" in text for text in listed["problems"]
     ] == [True] * 2

@@ -88,11 +88,25 @@ EXPECTED = {
     },
 }  # fmt: skip
 LEFT = {
-    "claude": ("the server bad", "'prompt' are not supported", "Nope", "color has no effect", "model has no effect", "not run"),
+    "claude": (
+        "the server bad",
+        "'prompt' are not supported",
+        "Nope",
+        "color has no effect",
+        "model has no effect",
+        "not run",
+    ),
     "codex": ("scopes has no effect", "rule in line 4 cannot be read", "web_search has no effect"),
-    "opencode": ("oauth has no effect", "the mode decides", "permission.lsp", "agent has no effect", "a primary agent there",
-                 "top_p has no effect", "is code of OpenCode"),
-}  # fmt: skip
+    "opencode": (
+        "oauth has no effect",
+        "the mode decides",
+        "permission.lsp",
+        "agent has no effect",
+        "a primary agent there",
+        "top_p has no effect",
+        "is code of OpenCode",
+    ),
+}
 
 
 def test_everything_is_shown_and_nothing_is_written_without_a_yes(console: Console, assistant: str) -> None:

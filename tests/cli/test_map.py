@@ -155,9 +155,24 @@ def test_a_result_fits_the_schema_and_passes_the_check_in_its_worktree(console: 
         'grep -q right "$FRIDAY_RESULT" && grep -q path "$FRIDAY_ITEM" && test "$PWD" != "$MAIN" && grep -q good a.txt'
     )
     ran = console(
-        "map", "summarizer", "--glob", "*.txt", "--task", "Look at {path}: {content}", "--schema", schema, "--check",
-        check.replace("$MAIN", str(console.project)), "--isolation", "worktree", "--max-cost", "5", "--yes", "--sample", "1",
-    )  # fmt: skip
+        "map",
+        "summarizer",
+        "--glob",
+        "*.txt",
+        "--task",
+        "Look at {path}: {content}",
+        "--schema",
+        schema,
+        "--check",
+        check.replace("$MAIN", str(console.project)),
+        "--isolation",
+        "worktree",
+        "--max-cost",
+        "5",
+        "--yes",
+        "--sample",
+        "1",
+    )
     results = [json.loads(line) for line in ran.out.splitlines()]
     assert [(row["item"], row["state"]) for row in results] == [
         ("a.txt", "done"),

@@ -152,8 +152,10 @@ def test_the_results_of_a_schema_stay_readable(console: Console, service: Servic
 def test_the_branch_of_a_recovered_item_is_named(console: Console, service: Service) -> None:
     repository(console.project, **{"a.txt": "text"})
     service.say = lambda turn: (
-        Say(calls=[("write_file", {"path": "b.txt", "content": "b"})]) if "i0" in turn.asked_for and not turn.turn else Say("It is.")
-    )  # fmt: skip
+        Say(calls=[("write_file", {"path": "b.txt", "content": "b"})])
+        if "i0" in turn.asked_for and not turn.turn
+        else Say("It is.")
+    )
     options = ("--isolation", "worktree", "--mode", "edits")
     first = batch(console, lines(2), *options, profile="coder")
     forget_the_ends("1")

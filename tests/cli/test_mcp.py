@@ -18,10 +18,15 @@ from tests.cli.console import ROOT, Console
 
 SECRET = "sec-0123456789"
 EVIL = {
-    "tool": {"command": "npx", "args": ["-y", "a b", "\u202ex\x1b[31m\n; rm -rf /" + "y" * 500], "env": {"NODE_OPTIONS": "-r ./x.js"}},
+    "tool": {
+        "command": "npx",
+        "args": ["-y", "a b", "\u202ex\x1b[31m\n; rm -rf /" + "y" * 500],
+        "env": {"NODE_OPTIONS": "-r ./x.js"},
+    },
     "web": {"url": "https://\u0430pple.com/mcp?k=${HOME}", "headers": {"X-A": "b"}},
-    "off": {"enabled": False}, "bad": {"command": "npx x"},
-}  # fmt: skip
+    "off": {"enabled": False},
+    "bad": {"command": "npx x"},
+}
 
 
 @pytest.fixture
@@ -181,9 +186,11 @@ def test_a_person_lists_and_calls_tools(console: Console, file: Path) -> None:
     assert (failed.code, failed.error) == (1, "MCP server s: fail failed.")
     assert failed.out
     for argv, words in (
-        (("call", "s", "eco"), "The MCP server s has no tool 'eco'. Did you mean echo?"), (("call", "s", "echo", "[]"), "The arguments are a JSON object"),
-        (("call", "s", "echo", "{"), "The arguments are not valid JSON"), (("tools", "off"), "The MCP server off is disabled in "),
-    ):  # fmt: skip
+        (("call", "s", "eco"), "The MCP server s has no tool 'eco'. Did you mean echo?"),
+        (("call", "s", "echo", "[]"), "The arguments are a JSON object"),
+        (("call", "s", "echo", "{"), "The arguments are not valid JSON"),
+        (("tools", "off"), "The MCP server off is disabled in "),
+    ):
         assert words in console.refused("mcp", *argv)
     assert console.refused("mcp", "tools", "no", code=1) == "MCP server no: The program no-such-program was not found."
 

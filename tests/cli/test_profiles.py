@@ -245,8 +245,15 @@ def test_commands_of_other_programs_are_checked_with_every_difference(console: C
         (top / name).write_text(text, encoding="utf-8")
     ran = console("profiles", "check", str(top))
     assert ran.code == 2
-    for part in ("model has no effect in Friday: the model of the session", "Unheard(x) is unknown", "colour has no effect",
-                 "not run, sent as text: git status", "$ARGUMENTS[N]", "empty.md: has no text", "a.md: warning: color"):  # fmt: skip
+    for part in (
+        "model has no effect in Friday: the model of the session",
+        "Unheard(x) is unknown",
+        "colour has no effect",
+        "not run, sent as text: git status",
+        "$ARGUMENTS[N]",
+        "empty.md: has no text",
+        "a.md: warning: color",
+    ):
         assert part in ran.out, part
     assert len(ran.out.splitlines()) == 8
     assert "1 profile and 1 command valid, 1 error, 7 warnings" in ran.err

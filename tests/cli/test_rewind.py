@@ -137,8 +137,14 @@ def test_what_a_session_changed_is_shown_by_agent_and_file(console: Console, wor
     with console.owning(worked):
         ran = console("sessions", "diff", worked)
     assert ran.out.splitlines() == [
-        "agent a", "  a.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +1", "  b.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +2",
-    ]  # fmt: skip
+        "agent a",
+        "  a.txt +1 -0 (made)",
+        "    @@ -0,0 +1 @@",
+        "    +1",
+        "  b.txt +1 -0 (made)",
+        "    @@ -0,0 +1 @@",
+        "    +2",
+    ]
     stat = console("sessions", "diff", worked, "--stat").out.splitlines()[1:]
     assert stat == ["  a.txt +1 -0 (made)", "  b.txt +1 -0 (made)"]
     rows = console("sessions", "diff", f"{worked}:a", "--json").document

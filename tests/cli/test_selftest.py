@@ -42,7 +42,7 @@ def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
 
 
 def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
-    understand = tool_calls._understand
+    understand = tool_calls.understand
 
     def lax(agent: Agent, *rest: Any) -> Any:
         top = agent
@@ -53,7 +53,7 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
         conversation = msgspec.structs.replace(agent.conversation, tools=tools)
         return understand(msgspec.structs.replace(agent, conversation=conversation), *rest)
 
-    patch.setattr(tool_calls, "_understand", lax)
+    patch.setattr(tool_calls, "understand", lax)
 
 
 def a_child_charges_only_itself(patch: Patch) -> None:

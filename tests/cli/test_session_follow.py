@@ -116,9 +116,13 @@ def test_a_conversation_grows_and_ends_with_its_process(console: Console, runnin
     assert (code, err) == (0, "")
     assert lines[0] == f"{running.id[:8]}  a title"
     assert [line for line in lines[1:] if line and "acme" not in line] == [
-        "> Count the lines", "> of main.py", "I ask a researcher.", "  ▸ delegate_task researcher · running",
-        "  ✓ delegate_task researcher · started a.1 · 12 s", "main.py has 2 lines.",
-    ]  # fmt: skip
+        "> Count the lines",
+        "> of main.py",
+        "I ask a researcher.",
+        "  ▸ delegate_task researcher · running",
+        "  ✓ delegate_task researcher · started a.1 · 12 s",
+        "main.py has 2 lines.",
+    ]
     assert lines[-1].startswith("acme/small · completed")
 
 

@@ -103,9 +103,13 @@ def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monk
 def test_head_takes_what_it_wants_and_nothing_complains(console: Console, session: str) -> None:
     script = f'"$0" -m friday_cli sessions export {session} -f json | head -1; echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(
-        ["bash", "-c", script, sys.executable], capture_output=True, text=True, cwd=console.project, env=console.env,
+        ["bash", "-c", script, sys.executable],
+        capture_output=True,
+        text=True,
+        cwd=console.project,
+        env=console.env,
         check=True,
-    )  # fmt: skip
+    )
     assert ran.stdout == "{\n0\n"
     assert ran.stderr == ""
 
@@ -116,9 +120,13 @@ def test_head_takes_what_it_wants_and_nothing_complains(console: Console, sessio
 def test_ends_that_are_closed_or_full(console: Console, closed: str, code: int) -> None:
     for words in ("profiles list", "--version", "sessions list"):
         ran = subprocess.run(
-            ["sh", "-c", f'"$0" -m friday_cli {words} {closed}', sys.executable], capture_output=True, text=True,
-            cwd=console.project, env=console.env, check=False,
-        )  # fmt: skip
+            ["sh", "-c", f'"$0" -m friday_cli {words} {closed}', sys.executable],
+            capture_output=True,
+            text=True,
+            cwd=console.project,
+            env=console.env,
+            check=False,
+        )
         if words != "sessions list":  # which has nothing to print
             assert ran.returncode == code, words
         assert "Traceback" not in ran.stderr
@@ -189,9 +197,13 @@ COMP_WORDS=(friday "$@"); COMP_CWORD=$#
 _friday_completion friday
 printf '%s\\n' "${{COMPREPLY[@]}}" """
     ran = subprocess.run(
-        ["bash", "-c", script, "bash", *words], capture_output=True, text=True, cwd=console.project, check=True,
+        ["bash", "-c", script, "bash", *words],
+        capture_output=True,
+        text=True,
+        cwd=console.project,
+        check=True,
         env=console.env | {"PATH": f"{bash}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    )
     assert ran.stderr == ""
     return ran.stdout.split()
 

@@ -79,12 +79,15 @@ def test_a_tree_of_20_children_is_one_trace(
         front = (f"description: The {name}.", 'allowedTools: "*"', f"subAgents: [{below}]")
         console.profile(console.friday_home / "profiles", name, *front)
     end, look = {"text": "done", "usage": USAGE}, {"calls": [{"name": "list_dir", "arguments": {"path": "."}}]}
-    model = play(console, {
-        "a": [lead("lead", "lead"), end],
-        **{f"a.{i}": [lead("middle", "middle", "middle"), end] for i in (1, 2)},
-        **{f"a.{i}.{j}": [lead("worker", "worker"), end] for i in (1, 2) for j in (1, 2, 3)},
-        "a.*.*.*": [look | {"usage": USAGE}, end],
-    })  # fmt: skip
+    model = play(
+        console,
+        {
+            "a": [lead("lead", "lead"), end],
+            **{f"a.{i}": [lead("middle", "middle", "middle"), end] for i in (1, 2)},
+            **{f"a.{i}.{j}": [lead("worker", "worker"), end] for i in (1, 2) for j in (1, 2, 3)},
+            "a.*.*.*": [look | {"usage": USAGE}, end],
+        },
+    )
     session = ask(console, model, "--yolo")["session_id"]
 
     spans = {span.span_id.hex(): span for span in collector.spans}

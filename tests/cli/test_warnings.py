@@ -98,9 +98,16 @@ def test_a_result_without_a_look_names_what_was_run_instead(ask: Any) -> None:
 def test_a_receipt_says_that_a_command_has_more_lines_and_how_one_in_the_background_ended(
     ask: Any, console: Console
 ) -> None:
-    ask(a=[start(), {"text": "Done."}], a_1=[bash("true\nrm -f big.txt"), bash("sleep 60; true", background=True),
-        bash("sh check.sh; exit 3", background=True), {"calls": [use("bash_output", id="job-2", wait_s=20)]},
-        hand_in("Done.")])  # fmt: skip
+    ask(
+        a=[start(), {"text": "Done."}],
+        a_1=[
+            bash("true\nrm -f big.txt"),
+            bash("sleep 60; true", background=True),
+            bash("sh check.sh; exit 3", background=True),
+            {"calls": [use("bash_output", id="job-2", wait_s=20)]},
+            hand_in("Done."),
+        ],
+    )
     tree = console.ok("sessions", "show", "--tree").out
     assert "ran: true ⏎ rm -f big.txt -> exit 0" in tree
     assert "ran: sleep 60; true -> started in the background" in tree

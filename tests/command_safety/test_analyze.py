@@ -133,9 +133,14 @@ def test_what_passes_runs_nothing_that_was_not_judged(root: Path, tmp_path: Path
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     script = "\n".join(f"(timeout 5 bash -c {shlex.quote(c)})" for c in passed)
     subprocess.run(
-        ["bash", "-c", script], cwd=root, env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": "/nowhere"}, check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=280,
-    )  # fmt: skip
+        ["bash", "-c", script],
+        cwd=root,
+        env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": "/nowhere"},
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=280,
+    )
     hit = [c for c in passed if (tmp_path / "hit").exists()]
     assert not hit, "one of these ran it"
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before

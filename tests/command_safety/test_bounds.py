@@ -21,11 +21,17 @@ def fill(text: str) -> str:
 
 NAMES = map("".join, itertools.islice(itertools.product("abcdefghijklmnopqrstuvwxyz0123456789", repeat=3), 21_000))
 TOO_LONG = {
-    "echo aaa;" * 110_000: "990,000 bytes", "echo '" + "\u00e4" * 60_000 + "'": "120,007 bytes", "eval " * 1_000 + "ls": "400,000 characters",
-    "bash -c " * 700 + "ls": "400,000 characters", "env " * 1_000 + "ls": "400,000 characters", fill("eval "): "400,000 characters",
-    fill("sudo b "): "400,000 characters", ";".join(NAMES): "20,000 commands", "; ".join(f"cd a{at}" for at in range(45)): "16 folders",
+    "echo aaa;" * 110_000: "990,000 bytes",
+    "echo '" + "\u00e4" * 60_000 + "'": "120,007 bytes",
+    "eval " * 1_000 + "ls": "400,000 characters",
+    "bash -c " * 700 + "ls": "400,000 characters",
+    "env " * 1_000 + "ls": "400,000 characters",
+    fill("eval "): "400,000 characters",
+    fill("sudo b "): "400,000 characters",
+    ";".join(NAMES): "20,000 commands",
+    "; ".join(f"cd a{at}" for at in range(45)): "16 folders",
     "cd a; cd b; cd c; ls " + " ".join(map(str, range(900))): "5,000 paths",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("command", TOO_LONG, ids=TOO_LONG.values())
@@ -40,11 +46,26 @@ def test_what_is_too_long_is_asked_about_in_every_mode_with_its_size(root: Path,
 
 @pytest.mark.parametrize(
     "command",
-    ["curl " + fill("a."), "curl " + fill("a-"), fill("a@"), "curl " + fill("http://a.b/ "), "x=aaaaaaaaa; " + "x=$x$x; " * 500 + "cat $x", fill(":(){ "),
-     fill("then "), fill("'"), fill("\\\n"), "set " + "-e " * 60 + "x", "cat " + "*/" * 900, "$(" * 900, "if ls; then " * 400, "sed 's/" + "[" * 5_000 + "/x/'",
-     "awk '" + "print " * 900 + "| x'", "cat > x <<'E'\n" + fill("if (a) { b(c); }\n")[:60_000] + "\nE"],
+    [
+        "curl " + fill("a."),
+        "curl " + fill("a-"),
+        fill("a@"),
+        "curl " + fill("http://a.b/ "),
+        "x=aaaaaaaaa; " + "x=$x$x; " * 500 + "cat $x",
+        fill(":(){ "),
+        fill("then "),
+        fill("'"),
+        fill("\\\n"),
+        "set " + "-e " * 60 + "x",
+        "cat " + "*/" * 900,
+        "$(" * 900,
+        "if ls; then " * 400,
+        "sed 's/" + "[" * 5_000 + "/x/'",
+        "awk '" + "print " * 900 + "| x'",
+        "cat > x <<'E'\n" + fill("if (a) { b(c); }\n")[:60_000] + "\nE",
+    ],
     ids=lambda command: ascii(command)[:40],
-)  # fmt: skip
+)
 def test_no_text_takes_long(root: Path, command: str) -> None:
     """Without their bounds each of these takes minutes."""
     assert not passes(command, root) or "*/" in command

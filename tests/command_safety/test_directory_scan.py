@@ -83,8 +83,16 @@ def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest
     assert passes("rg x", root)
 
 
-RG = ("rg x", "rg -n x .", "rg -l x", "rg x src .", "rg --files | xargs grep x", "rg -i x -g '*.p*'", "rg -t py -g '*.p?m' x",
-      "rg -t config x")  # fmt: skip
+RG = (
+    "rg x",
+    "rg -n x .",
+    "rg -l x",
+    "rg x src .",
+    "rg --files | xargs grep x",
+    "rg -i x -g '*.p*'",
+    "rg -t py -g '*.p?m' x",
+    "rg -t config x",
+)
 """Searches that would look into `server.pem`."""
 RG_APART = (
     "rg -t py x",
@@ -104,9 +112,13 @@ def test_a_search_shows_no_secret_that_is_neither_hidden_nor_ignored(root: Path)
     assert not any(passes(command, root) for command in RG)
     assert all(passes(command, root) for command in RG_APART)
     for ignore, fine in (
-        ("*.pem\n", True), ("/server.pem\n", True), ("*.pem/\n", False), ("# *.pem\n", False), ("*.pem\n!server.pem\n", False),
+        ("*.pem\n", True),
+        ("/server.pem\n", True),
+        ("*.pem/\n", False),
+        ("# *.pem\n", False),
+        ("*.pem\n!server.pem\n", False),
         ("src/server.pem\n", False),
-    ):  # fmt: skip
+    ):
         (root / ".gitignore").write_text(ignore)
         assert passes("rg x", root) is fine, ignore
     (root / ".gitignore").write_text("*.pem\n")

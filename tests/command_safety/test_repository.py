@@ -28,18 +28,33 @@ def git(folder: Path, *words: str) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        b"[core]\n\tx = a\x0c[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tx = a\\\n[foo]\n\tfsmonitor = ./run.sh\n",
-        b"\xef\xbb\xbf[core]\n\tfsmonitor = ./run.sh\n", b'[filter "x"] clean = ./run.sh #"]\n',
-        b'[filter "lfs"]\n\tclean = "git-lfs x; ./run.sh"\n', b'[filter "a\\"]b"]\n\tclean = ./run.sh\n',
-        b"[core]\r[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tworktree = /\n", b"[core\n\tfsmonitor = ./run.sh\n",
+        b"[core]\n\tx = a\x0c[foo]\n\tfsmonitor = ./run.sh\n",
+        b"[core]\n\tx = a\\\n[foo]\n\tfsmonitor = ./run.sh\n",
+        b"\xef\xbb\xbf[core]\n\tfsmonitor = ./run.sh\n",
+        b'[filter "x"] clean = ./run.sh #"]\n',
+        b'[filter "lfs"]\n\tclean = "git-lfs x; ./run.sh"\n',
+        b'[filter "a\\"]b"]\n\tclean = ./run.sh\n',
+        b"[core]\r[foo]\n\tfsmonitor = ./run.sh\n",
+        b"[core]\n\tworktree = /\n",
+        b"[core\n\tfsmonitor = ./run.sh\n",
         b'[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = ./run.sh\n',
-        b'[extensions]\n\tpartialClone = o\n[core]\n\tsshCommand = ./run.sh\n',
-        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n', b"[x][core] fsmonitor = ./run.sh\n", b"[x] [include] path = ../inc\n",
-        b'[x "a]"] [core] fsmonitor = ./run.sh\n', b"[core]\n\tworktree = ../../o # /../ws\n", b"[core]\n\tworktree = ../../o ; /../ws\n",
-        b'[core]\n\tfsmonitor = "true"x\n', b'[core]\n\tfsmonitor = "./r" # "\n', b"[core]\n\tfsmonitor = ./run.sh\\\\\n", b'[core]\n\tfsmonitor = "\n',
-        b"[diff]\n\tsubmodule = diff\n", b"[core] fsmonitor=./run.sh", b"[core]\n\tfs monitor = ./run.sh\n", b"[core]x = 1\n" + b"#" * 2**20,
+        b"[extensions]\n\tpartialClone = o\n[core]\n\tsshCommand = ./run.sh\n",
+        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n',
+        b"[x][core] fsmonitor = ./run.sh\n",
+        b"[x] [include] path = ../inc\n",
+        b'[x "a]"] [core] fsmonitor = ./run.sh\n',
+        b"[core]\n\tworktree = ../../o # /../ws\n",
+        b"[core]\n\tworktree = ../../o ; /../ws\n",
+        b'[core]\n\tfsmonitor = "true"x\n',
+        b'[core]\n\tfsmonitor = "./r" # "\n',
+        b"[core]\n\tfsmonitor = ./run.sh\\\\\n",
+        b'[core]\n\tfsmonitor = "\n',
+        b"[diff]\n\tsubmodule = diff\n",
+        b"[core] fsmonitor=./run.sh",
+        b"[core]\n\tfs monitor = ./run.sh\n",
+        b"[core]x = 1\n" + b"#" * 2**20,
     ],
-)  # fmt: skip
+)
 def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, config: bytes) -> None:
     (root / ".git/config").write_bytes(config)
     assert not passes("git status", root)
@@ -49,11 +64,15 @@ def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, con
 @pytest.mark.parametrize(
     "config",
     [
-        "[core]\n\tbare = false\n\tworktree = .. ; here\n", "[core]\n\tbare\n\tautocrlf = input # x\n[a][b]\n\tx = \"a # b\" ; c\n", '[alias]\n\tl = "!f() { ls; }; f"\n', '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
+        "[core]\n\tbare = false\n\tworktree = .. ; here\n",
+        '[core]\n\tbare\n\tautocrlf = input # x\n[a][b]\n\tx = "a # b" ; c\n',
+        '[alias]\n\tl = "!f() { ls; }; f"\n',
+        '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
         '[remote "o"]\n\turl = https://example.org/x.git\n\tpromisor = true\n\tpartialclonefilter = blob:none\n',
-        '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n', "[remote \"o\"]\n\turl = ../other\n\tuploadpack = x\n",
+        '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n',
+        '[remote "o"]\n\turl = ../other\n\tuploadpack = x\n',
     ],
-)  # fmt: skip
+)
 def test_settings_as_people_have_them_are_not(root: Path, config: str) -> None:
     (root / ".git/config").write_text(config)
     assert passes("git status", root)
@@ -219,13 +238,33 @@ def test_an_index_that_is_not_understood_is_asked_about(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["url = https://me:s3cr3t@example.org/x.git", "url = https://ghp_0123456789abcdefghij@example.org/x", "ExtraHeader = Authorization: x"]
-)  # fmt: skip
+    "setting",
+    [
+        "url = https://me:s3cr3t@example.org/x.git",
+        "url = https://ghp_0123456789abcdefghij@example.org/x",
+        "ExtraHeader = Authorization: x",
+    ],
+)
 async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, setting: str) -> None:
-    asking = ("cat .git/config", "cd .git && head con*", "cat < .git/config", "git remote -v", "git config --get remote.o.url",
-              "git -C src remote -v", "grep -r x .", "git config remote.o.url")  # fmt: skip
-    assert [command for command in asking if passes(command, root)] == ["cat .git/config", "cd .git && head con*",
-        "cat < .git/config", "git remote -v", "git config --get remote.o.url", "git -C src remote -v", "git config remote.o.url"]  # fmt: skip
+    asking = (
+        "cat .git/config",
+        "cd .git && head con*",
+        "cat < .git/config",
+        "git remote -v",
+        "git config --get remote.o.url",
+        "git -C src remote -v",
+        "grep -r x .",
+        "git config remote.o.url",
+    )
+    assert [command for command in asking if passes(command, root)] == [
+        "cat .git/config",
+        "cd .git && head con*",
+        "cat < .git/config",
+        "git remote -v",
+        "git config --get remote.o.url",
+        "git -C src remote -v",
+        "git config remote.o.url",
+    ]
     for name in (".env", "server.pem"):
         (root / name).unlink()
     (root / "linked/out.md").unlink()
@@ -248,9 +287,17 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, set
 
 @pytest.mark.parametrize(
     "command",
-    ["git -C src push", "git --no-pager push o", "git -c a.b=c push", "git --git-dir .git push", "git --git-dir=.git push",
-     "sudo git -C src push", "/usr/bin/git -C . -P push", "git -C src diff b.py"],
-)  # fmt: skip
+    [
+        "git -C src push",
+        "git --no-pager push o",
+        "git -c a.b=c push",
+        "git --git-dir .git push",
+        "git --git-dir=.git push",
+        "sudo git -C src push",
+        "/usr/bin/git -C . -P push",
+        "git -C src diff b.py",
+    ],
+)
 def test_a_deny_rule_sees_git_behind_its_options(root: Path, command: str) -> None:
     context = workspace_fixture.context(root)
     rows = (("bash", "allow"), ("bash(git push *)", "deny"), ("read_file(src/b.py)", "deny"))

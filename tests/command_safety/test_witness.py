@@ -54,9 +54,14 @@ def run(root: Path, commands: Sequence[str]) -> None:
     before = state(root)
     lines = (f"echo '=== {at}'; timeout 5 bash -c {shlex.quote(c)} 2>&1" for at, c in enumerate(commands))
     done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=root, env=workspace_fixture.ENVIRONMENT, check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
-    )  # fmt: skip
+        ["bash", "-c", "\n".join(lines)],
+        cwd=root,
+        env=workspace_fixture.ENVIRONMENT,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=100,
+    )
     shown = done.stdout.decode(errors="replace").split("=== ")
     assert [commands[int(part.split("\n")[0])] for part in shown[1:] if SECRET in part] == []
     assert state(root) == before, commands

@@ -19,8 +19,23 @@ def create_project(folder: Path) -> Path:
     root = folder / "ws"
     for name in ("src/deep", "docs", "tests", "node_modules/.bin", "evil/objects", "evil/refs", "my dir", "odd"):
         (root / name).mkdir(parents=True)
-    for name in ("README.md", "src/a.py", "src/b.py", "src/deep/c.py", "docs/x.md", "tests/test_a.py", "package.json",
-                 "Makefile", ".env", ".env.example", "server.pem", "my dir/file.txt", "x.txt", "list.txt", "run.sh"):  # fmt: skip
+    for name in (
+        "README.md",
+        "src/a.py",
+        "src/b.py",
+        "src/deep/c.py",
+        "docs/x.md",
+        "tests/test_a.py",
+        "package.json",
+        "Makefile",
+        ".env",
+        ".env.example",
+        "server.pem",
+        "my dir/file.txt",
+        "x.txt",
+        "list.txt",
+        "run.sh",
+    ):
         (root / name).write_text("text\n")
     (root / "odd/-delete").write_text("")
     (root / "evil/HEAD").write_text("ref: refs/heads/main\n")

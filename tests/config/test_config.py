@@ -246,12 +246,15 @@ class TestErrors:
 
     @given(
         st.recursive(
-            st.none() | st.booleans() | st.integers(-10, 10**6) | st.floats(allow_nan=False, allow_infinity=False)
+            st.none()
+            | st.booleans()
+            | st.integers(-10, 10**6)
+            | st.floats(allow_nan=False, allow_infinity=False)
             | st.sampled_from(["ask", "chat", "x", ""]),
             lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
             max_leaves=12,
         )
-    )  # fmt: skip
+    )
     def test_any_structure_is_settings_or_a_file_error(self, data: object) -> None:
         def without_none(value: object) -> object:
             if isinstance(value, dict):

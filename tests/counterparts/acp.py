@@ -229,10 +229,14 @@ def _checks(run: Run, stable: Frames, unstable: Frames) -> Iterator[tuple[str, C
     yield "standard output has frames only", lambda: found["noise"]
     yield "standard error is empty", lambda: found["stderr"]
     yield "exit codes", lambda: found["codes"] != [0, 0] and found["codes"]
-    yield "stop reasons", lambda: [
-        wrong for name, reason in (("prompt", "end_turn"), ("cancelled", "cancelled"), ("again", "end_turn"))
-        if (wrong := found[name])["stopReason"] != reason
-    ]  # fmt: skip
+    yield (
+        "stop reasons",
+        lambda: [
+            wrong
+            for name, reason in (("prompt", "end_turn"), ("cancelled", "cancelled"), ("again", "end_turn"))
+            if (wrong := found[name])["stopReason"] != reason
+        ],
+    )
     yield "a prompt after session/close is an error", lambda: not found["unknown"]
     allowed = ("deep.txt", "background.txt", "again.txt", *(["later.txt"] if run.subagents else []))
     files = [run.project / name for name in allowed]
@@ -255,9 +259,12 @@ def _checks(run: Run, stable: Frames, unstable: Frames) -> Iterator[tuple[str, C
         wanted = {"a.3": "cancelled", "a.3.1": "cancelled", "a.5": "cancelled", "a.4": "end_turn"}
         yield "how sub-agents ended", lambda: {p: found[p] for p, reason in wanted.items() if found[p] != reason}
         yield "a cancel stops that subtree only", lambda: not (found["a.2 ran"] and found["a.4 ran"])
-        yield "no card of a delegation", lambda: [
-            u for _, u in updates(first) if u["sessionUpdate"] == "tool_call" and u.get("name") == "delegate_task"
-        ]  # fmt: skip
+        yield (
+            "no card of a delegation",
+            lambda: [
+                u for _, u in updates(first) if u["sessionUpdate"] == "tool_call" and u.get("name") == "delegate_task"
+            ],
+        )
         yield (
             "cost of a sub-agent",
             lambda: (

@@ -28,8 +28,14 @@ class AcpClient:
         command = [sys.executable, "-m", "friday_cli", "acp", *options]
         environ = {**os.environ, **env, "PYTHONPATH": str(PROJECT)}
         self.process = subprocess.Popen(
-            command, cwd=cwd, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )  # fmt: skip
+            command,
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.errors: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._read_errors, daemon=True).start()

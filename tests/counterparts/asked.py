@@ -41,9 +41,15 @@ class Folder:
             folder.mkdir(parents=True)
 
     def ask(
-        self, servers: dict[str, Any], calls: Sequence[Call], *, prompt: str = "Call them.", env: dict[str, str], known: bool = True,
+        self,
+        servers: dict[str, Any],
+        calls: Sequence[Call],
+        *,
+        prompt: str = "Call them.",
+        env: dict[str, str],
+        known: bool = True,
         disturb: Callable[[], int] | None = None,
-    ) -> Asked:  # fmt: skip
+    ) -> Asked:
         """Let the model make `calls`, each in a turn of its own. `disturb`: called at the first
         progress of a call; returns a signal for Friday, 0 for none. `known`: the servers were used before."""
         turns = [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]

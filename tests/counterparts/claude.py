@@ -11,9 +11,11 @@ from tests.counterparts.served import STEPS, report, run, served
 PACKAGES = ("@anthropic-ai/claude-code",)
 ANSWER = {
     "hookSpecificOutput": {
-        "hookEventName": "Elicitation", "action": "accept", "content": {"decision": "allow once"},
+        "hookEventName": "Elicitation",
+        "action": "accept",
+        "content": {"decision": "allow once"},
     }
-}  # fmt: skip
+}
 
 
 def main() -> int:
@@ -28,14 +30,27 @@ def main() -> int:
         hooks = {"Elicitation": [{"hooks": [{"type": "command", "command": f"cat {answer}"}]}]}
         server = {"type": "stdio", "command": friday.command[0], "args": friday.command[1:], "env": friday.env}
         words = [
-            program, "-p", "Use Friday's sub-agents.", "--output-format", "json", "--mcp-config",
-            json.dumps({"mcpServers": {"friday": server}}), "--strict-mcp-config", "--settings",
-            json.dumps({"hooks": hooks}), "--allowedTools", "mcp__friday",
-        ]  # fmt: skip
+            program,
+            "-p",
+            "Use Friday's sub-agents.",
+            "--output-format",
+            "json",
+            "--mcp-config",
+            json.dumps({"mcpServers": {"friday": server}}),
+            "--strict-mcp-config",
+            "--settings",
+            json.dumps({"hooks": hooks}),
+            "--allowedTools",
+            "mcp__friday",
+        ]
         env = {
-            "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CONFIG_DIR": str(friday.home / "claude"), "IS_SANDBOX": "1", "ENABLE_TOOL_SEARCH": "false",
-        }  # fmt: skip
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "x",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CONFIG_DIR": str(friday.home / "claude"),
+            "IS_SANDBOX": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+        }
         done = run(words, cwd=friday.project, env=env)
         return report(list(friday.check(model, answered=True)), done)
 

@@ -37,8 +37,9 @@ def play(tools: Counterparts, side: str, scenario: str, revision: str, arguments
         errors = "".join(path.read_text() for path in Path(folder).rglob("stderr.txt"))
     failed = [
         f"{check['id']}: {check.get('errorMessage') or check.get('description', '')}"
-        for check in checks if check["status"] in ("FAILURE", "WARNING")
-    ]  # fmt: skip
+        for check in checks
+        if check["status"] in ("FAILURE", "WARNING")
+    ]
     if not failed and ran.returncode:
         failed = [(errors or ran.stdout + ran.stderr)[-300:]]
     if not failed and not any(check["status"] == "SUCCESS" for check in checks):
@@ -50,6 +51,11 @@ def _conformance(tools: Counterparts, arguments: Sequence[str], **env: str) -> s
     script = tools.script(PACKAGE, "dist/index.js")
     path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     return subprocess.run(
-        [tools.node, script, *arguments], capture_output=True, text=True, timeout=SCENARIO_S, check=False,
-        env=tools.env(PYTHONPATH=path, **env), cwd=PROJECT,
-    )  # fmt: skip
+        [tools.node, script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SCENARIO_S,
+        check=False,
+        env=tools.env(PYTHONPATH=path, **env),
+        cwd=PROJECT,
+    )

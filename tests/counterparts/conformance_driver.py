@@ -102,8 +102,12 @@ def register(entry: ServerEntry) -> None:
     """Store the client that the scenario gives, as a login that has no token."""
     from friday_cli.mcp.tokens import Login, LoginFile
 
-    client = {"client_id": CONTEXT["client_id"], "client_secret": CONTEXT["client_secret"],
-              "token_endpoint_auth_method": "client_secret_basic", "redirect_uris": [REDIRECT]}  # fmt: skip
+    client = {
+        "client_id": CONTEXT["client_id"],
+        "client_secret": CONTEXT["client_secret"],
+        "token_endpoint_auth_method": "client_secret_basic",
+        "redirect_uris": [REDIRECT],
+    }
     LoginFile(entry).write(Login(entry.url, CONTEXT.get("issuer", ""), msgspec.to_builtins(client)))
 
 

@@ -42,9 +42,10 @@ CONTENT: dict[str, list[types.ContentBlock]] = {
 ANY: dict[str, Any] = {"type": "object", "properties": {}}
 ONE = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 WHO = {
-    "type": "object", "properties": {"username": {"type": "string"}, "email": {"type": "string"}},
+    "type": "object",
+    "properties": {"username": {"type": "string"}, "email": {"type": "string"}},
     "required": ["username", "email"],
-}  # fmt: skip
+}
 YES = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
 
 

@@ -14,8 +14,17 @@ from tests.counterparts.install import Counterparts, installed
 from tests.counterparts.report import Check, report
 
 PACKAGES = (PACKAGE,)
-PLAYED = ("tools-", "tasks-", "server-stateless", "caching", "server-initialize", "ping", "http-header-validation",
-          "dns-rebinding-protection", "input-required-result-basic-elicitation")  # fmt: skip
+PLAYED = (
+    "tools-",
+    "tasks-",
+    "server-stateless",
+    "caching",
+    "server-initialize",
+    "ping",
+    "http-header-validation",
+    "dns-rebinding-protection",
+    "input-required-result-basic-elicitation",
+)
 REVISIONS = ("2025-11-25", "2026-07-28", "extension")
 KNOWN = {
     "tools-call-with-logging [2025-11-25]": "a server's log messages are deprecated; Friday sends progress",

@@ -21,13 +21,17 @@ def main() -> int:
         settings = {
             "provider": {
                 "loop": {
-                    "npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{model.url}/v1", "apiKey": "x"},
+                    "npm": "@ai-sdk/openai-compatible",
+                    "options": {"baseURL": f"{model.url}/v1", "apiKey": "x"},
                     "models": {"m": {"name": "m"}},
                 }
             },
-            "model": "loop/m", "small_model": "loop/m", "share": "disabled", "autoupdate": False,
+            "model": "loop/m",
+            "small_model": "loop/m",
+            "share": "disabled",
+            "autoupdate": False,
             "mcp": {"friday": {"type": "local", "command": friday.command, "environment": friday.env, "enabled": True}},
-        }  # fmt: skip
+        }
         config = friday.home / "opencode.json"
         config.write_text(json.dumps(settings))
         folders = {

@@ -88,9 +88,16 @@ class Served:
             yield f"{len(results)} of {len(STEPS)} calls were made; the last result: {results[-1:]}"
             return
         wanted = {
-            0: "general", 1: "Done: one.", 2: "Done: three.", 3: "background", 5: "cancelled", 6: "tree.txt",
-            7: "Applied", 8: "Done: asks." , 11: "budget",
-        }  # fmt: skip
+            0: "general",
+            1: "Done: one.",
+            2: "Done: three.",
+            3: "background",
+            5: "cancelled",
+            6: "tree.txt",
+            7: "Applied",
+            8: "Done: asks.",
+            11: "budget",
+        }
         for number, text in wanted.items():
             if text not in results[number]:
                 yield f"call {number} ({STEPS[number]}): no {text!r} in {results[number][:600]}"

@@ -41,19 +41,33 @@ def offered(request: Any) -> str:
 async def test_the_prompt_lists_each_available_sub_agent_once_with_the_rules(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher, helper]")
     harness.profile("helper", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("helper", "y")])],
-              "a.1.1": [Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x")])],
+        "a.1": [Say("", [delegate("helper", "y")])],
+        "a.1.1": [Say("ok")],
+    }
     s = await harness.ran(script)
     root, lead, helper = (s.requests(path)[0] for path in ("a", "a.1", "a.1.1"))
     assert [line.split("`")[1] for line in offered(root).splitlines()] == [
-        "analyst", "coder", "general", "helper", "lead", "researcher", "summarizer",
-    ]  # fmt: skip
+        "analyst",
+        "coder",
+        "general",
+        "helper",
+        "lead",
+        "researcher",
+        "summarizer",
+    ]
     assert offered(lead).splitlines()[0] == "- `helper`: The helper."
     assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
     for request in (root, lead, helper):
         assert not [t.name for t in request.tools if "`researcher`" in t.description]
-        for rule in ("Give the full task", "Give what it needs to start", "Wait for the result", "Use the result",
-                     "Do not delegate"):  # fmt: skip
+        for rule in (
+            "Give the full task",
+            "Give what it needs to start",
+            "Wait for the result",
+            "Use the result",
+            "Do not delegate",
+        ):
             assert rule in request.system
 
 
@@ -63,8 +77,14 @@ async def test_of_many_sub_agents_a_share_of_the_window_is_listed_and_the_others
     for number in range(300):
         about = f"Knows subject {number} well. {'It tries hard. ' * 30}"
         (folder / f"e{number}.md").write_text(f"---\nname: expert-{number}\ndescription: {about}\n---\nYou know it.")
-    script = {"a": [Say("", [call("search_profiles", query="subject 299")]), Say("", [delegate("expert-299", "x")]), Say("fin")],
-              "a.1": [Say("ok")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [call("search_profiles", query="subject 299")]),
+            Say("", [delegate("expert-299", "x")]),
+            Say("fin"),
+        ],
+        "a.1": [Say("ok")],
+    }
     s = await harness.ran(script)
     first, *later = s.requests("a")
     lines = offered(first).splitlines()
@@ -93,8 +113,22 @@ async def test_a_persona_of_the_main_agent_limits_it_as_well(harness: Harness) -
 
 async def test_a_rule_about_a_profile_holds_for_starting_and_for_continuing(harness: Harness) -> None:
     s = await harness.ran({"a": [Say("", [delegate("coder", "x")]), Say("fin")]})
-    script = {"a": [Say("", [delegate("coder", "y"), call("delegate_task", resume="a.1", task="z"), delegate("researcher", "v"),
-                             call("delegate_tasks", tasks=[{"profile": "researcher", "task": "w"}, {"profile": "coder", "task": "u"}])])]}  # fmt: skip
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    delegate("coder", "y"),
+                    call("delegate_task", resume="a.1", task="z"),
+                    delegate("researcher", "v"),
+                    call(
+                        "delegate_tasks",
+                        tasks=[{"profile": "researcher", "task": "w"}, {"profile": "coder", "task": "u"}],
+                    ),
+                ],
+            )
+        ]
+    }
     s = await harness.ran(script, resume=s.session.id, deny=("delegate_task(coder)", "delegate_tasks(coder)"))
     assert [r.split(":")[0] for r in s.results()[1:]] == ["denied", "denied", "ok", "denied"]
     assert [d.subject for d in s.of(Denied)] == ["coder", "coder", "researcher\ncoder"]

@@ -28,9 +28,16 @@ def behind(profile: str, task: str, **more: object) -> object:
 
 async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(harness: Harness) -> None:
     """A person can send it messages meanwhile."""
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("todo", items=[])]),
-                    Say("meanwhile", delay_s=1), Say("four"), Say("told")],
-              "a.1": [Say("the finding", delay_s=60)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("", [call("todo", items=[])]),
+            Say("meanwhile", delay_s=1),
+            Say("four"),
+            Say("told"),
+        ],
+        "a.1": [Say("the finding", delay_s=60)],
+    }
     async with harness.open(script) as s:
         s.session.start("go")
         await until(lambda: len(s.of(AgentFinished, "a")) == 1)
@@ -48,18 +55,34 @@ async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(harne
 async def test_the_parent_is_told_at_its_next_turn_boundary(harness: Harness) -> None:
     harness.file("x.txt", "x\n")
     script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("", [call("read_file", path="x.txt")], delay_s=5),
-              Say("", [call("get_delegation_result", id="a.1")]), Say("it found y")],
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("", [call("read_file", path="x.txt")], delay_s=5),
+            Say("", [call("get_delegation_result", id="a.1")]),
+            Say("it found y"),
+        ],
         "a.1": [Say("found y", delay_s=2)],
-    }  # fmt: skip
+    }
     async with harness.open(script) as s:
         outcome = await s.session.prompt("go")
         assert outcome.text == "it found y"
         assert len(s.of(AgentFinished, "a")) == 1, "it was at work all the time: nothing had to wake it"
-        order = [type(e.event).__name__ for e in s.envelopes
-                 if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))]  # fmt: skip
-        assert order == ["MessageAdded", "TurnStarted", *["MessageAdded"] * 2, "TurnStarted", *["MessageAdded"] * 3, "TurnStarted",
-                         *["MessageAdded"] * 2, "TurnStarted", "MessageAdded"]  # fmt: skip
+        order = [
+            type(e.event).__name__
+            for e in s.envelopes
+            if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))
+        ]
+        assert order == [
+            "MessageAdded",
+            "TurnStarted",
+            *["MessageAdded"] * 2,
+            "TurnStarted",
+            *["MessageAdded"] * 3,
+            "TurnStarted",
+            *["MessageAdded"] * 2,
+            "TurnStarted",
+            "MessageAdded",
+        ]
         (news,) = [text for text in s.heard() if text.startswith(NOTE)]
         assert "The background sub-agent a.1 (researcher) has ended: completed (done). Its task was: look" in news
         assert "found y" in s.results()[2]
@@ -82,8 +105,10 @@ async def test_the_note_has_the_beginning_of_the_result_so_that_the_parent_need_
 ) -> None:
     """Also after a death, when it is built from the log."""
     harness.profile("worker", "allowedTools: [read_file]")
-    script = {"a": [Say("", [behind("worker", "look")]), Say("begun", delay_s=20)],
-              "a.1": [Say("", [call("task_result", result=result, status="success")])]}  # fmt: skip
+    script = {
+        "a": [Say("", [behind("worker", "look")]), Say("begun", delay_s=20)],
+        "a.1": [Say("", [call("task_result", result=result, status="success")])],
+    }
     async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))
@@ -111,8 +136,10 @@ async def test_a_note_of_an_earlier_version_is_not_told_again(harness: Harness) 
 
 
 async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(harness: Harness) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
-              "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
+    script = {
+        "a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
+        "a.1": [Say("found y", delay_s=100)],
+    }
     async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "it found y"
         assert asyncio.get_running_loop().time() == pytest.approx(100, abs=1)
@@ -126,8 +153,10 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(harness: Har
 
 async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_takes(harness: Harness) -> None:
     """Looking through its worktree comes between the two."""
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
-              "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
+    script = {
+        "a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
+        "a.1": [Say("found y", delay_s=100)],
+    }
 
     async def look_through(tree: object, path: str) -> None:
         await asyncio.sleep(30)
@@ -144,10 +173,16 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
 
 
 async def test_asking_waits_for_every_child_in_the_background_and_reports_each(harness: Harness) -> None:
-    script = {"a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow"), behind("ghost", "look")]),
-                    Say("both begun"), Say("quick is there"), Say("slow, too")],
-              "a.1": [Say("q", delay_s=10)],
-              "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [behind("researcher", "quick"), behind("researcher", "slow"), behind("ghost", "look")]),
+            Say("both begun"),
+            Say("quick is there"),
+            Say("slow, too"),
+        ],
+        "a.1": [Say("q", delay_s=10)],
+        "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)],
+    }
     async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "slow, too"
         assert [e.result for e in s.of(AgentFinished, "a")] == ["both begun", "quick is there", "slow, too"]
@@ -160,8 +195,10 @@ async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no
     harness: Harness,
 ) -> None:
     harness.profile("slow", "timeout: 20")
-    script = {"a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
-              "a.1": [Say("never", delay_s=10_000, wrap_up="half")]}  # fmt: skip
+    script = {
+        "a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
+        "a.1": [Say("never", delay_s=10_000, wrap_up="half")],
+    }
     async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "it ran out of time"
         assert s.end("a.1") == ("timeout", "time")
@@ -171,9 +208,11 @@ async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no
 
 async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("the lead is back"), Say("and now its helper")],
-              "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
-              "a.1.1": [Say("deep finding", delay_s=30)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("the lead is back"), Say("and now its helper")],
+        "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
+        "a.1.1": [Say("deep finding", delay_s=30)],
+    }
     async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "and now its helper"
         news = s.heard()[1]
@@ -183,11 +222,19 @@ async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(har
 
 async def test_news_that_an_agent_did_not_live_to_read_goes_to_the_one_above(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]", "maxIterations: 2")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("", [call("get_delegation_result", id="a.1.1")]),
-                    Say("I know both")],
-              "a.1": [Say("", [behind("researcher", "deep")]), Say("", [call("list_sub_agents")]),
-                      Say("out of turns", delay_s=20)],
-              "a.1.1": [Say("deep finding", delay_s=10)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("lead", "all")]),
+            Say("", [call("get_delegation_result", id="a.1.1")]),
+            Say("I know both"),
+        ],
+        "a.1": [
+            Say("", [behind("researcher", "deep")]),
+            Say("", [call("list_sub_agents")]),
+            Say("out of turns", delay_s=20),
+        ],
+        "a.1.1": [Say("deep finding", delay_s=10)],
+    }
     s = await harness.ran(script)
     assert s.end("a.1") == ("completed", "iterations")
     assert [text for text in s.heard("a.1") if "a.1.1" in text] == [], "it was in its last turn"
@@ -199,9 +246,16 @@ async def test_a_long_result_is_had_page_by_page(harness: Harness) -> None:
     harness.config("[agents.delegation]\nresult_chars = 1000\n")
     text = "".join(f"line {n:04}\n" for n in range(350))
     pages = [Say("", [call("get_delegation_result", id="a.1", offset=offset)]) for offset in (1000, 2000, 3000, 9000)]
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("wait"), Say("", [call("get_delegation_result", id="a.1")]),
-                    *pages, Say("read")],
-              "a.1": [Say(text, delay_s=5)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("wait"),
+            Say("", [call("get_delegation_result", id="a.1")]),
+            *pages,
+            Say("read"),
+        ],
+        "a.1": [Say(text, delay_s=5)],
+    }
     s = await harness.ran(script)
     head, *rest = s.results()[1:]
     assert "truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset=650)" in head
@@ -251,8 +305,10 @@ async def test_closing_ends_the_background_and_a_waiting_ask(harness: Harness, h
 
 
 async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("then later"), Say("it found y")],
-              "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look")]), Say("then later"), Say("it found y")],
+        "a.1": [Say("found y", delay_s=100)],
+    }
     async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
@@ -269,9 +325,17 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(harness:
 
 
 async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_waited_for(harness: Harness) -> None:
-    model = Actors({"a": [Say("", [batch({"profile": "researcher", "task": "one"},
-                                         {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
-                    "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)]})  # fmt: skip
+    model = Actors(
+        {
+            "a": [
+                Say("", [batch({"profile": "researcher", "task": "one"}, {"profile": "researcher", "task": "two"})]),
+                Say("x"),
+                Say("y"),
+            ],
+            "a.1": [Say("first", delay_s=100)],
+            "a.2": [Say("second", delay_s=10)],
+        }
+    )
     async with harness.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(model.open) == 2)

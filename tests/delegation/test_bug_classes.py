@@ -61,8 +61,15 @@ async def test_1_a_failure_is_never_reported_as_success(harness: Harness, kind: 
 
 
 async def test_1_nothing_is_made_up_for_a_child_that_still_works(harness: Harness) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
-              "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("", [call("get_delegation_result", id="a.1")]),
+            Say("w"),
+            Say("fin"),
+        ],
+        "a.1": [Say("the truth", delay_s=50)],
+    }
     s = await harness.ran(script)
     assert s.results()[1] == "ok: a.1 (researcher) has no result yet: running."
 
@@ -76,16 +83,18 @@ ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time"
 @pytest.mark.parametrize("reason", ENDS)
 async def test_2_partial_work_is_never_lost(harness: Harness, reason: str) -> None:
     supervised = reason == "supervision"
-    harness.profile("worker", "maxIterations: 3" if reason == "iterations" else "maxIterations: 50", "timeout: 30",
-                  "maxTokenBudget: 15000", *(["supervision: supervised"] if supervised else []))  # fmt: skip
+    harness.profile(
+        "worker",
+        "maxIterations: 3" if reason == "iterations" else "maxIterations: 50",
+        "timeout: 30",
+        "maxTokenBudget: 15000",
+        *(["supervision: supervised"] if supervised else []),
+    )
 
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
-            return (
-                Say("", [delegate("worker", "look")])
-                if count == 0
-                else Say("I see", delay_s=0 if reason != "parent" else 99)
-            )
+            seen = Say("I see", delay_s=0 if reason != "parent" else 99)
+            return seen if count else Say("", [delegate("worker", "look")])
         if supervised:
             return Say("the finding, I changed it", usage=Usage(input=10)) if count else Say("{}")
         if count == 0:
@@ -121,8 +130,8 @@ async def test_2_partial_work_is_never_lost(harness: Harness, reason: str) -> No
                     s.crash()
                     await s.session.close()
         await asking
-    async with harness.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]},
-                          resume=s.session.id) as s:  # fmt: skip
+    asks = {"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}
+    async with harness.open(asks, resume=s.session.id) as s:
         end = s.finished("a.1")
         assert (end.status, end.stop_reason) == (ENDS[reason], reason)
         assert "the finding" in end.result
@@ -168,10 +177,16 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(harness: Harnes
 async def test_4_no_agent_is_left_running_wherever_the_process_dies(harness: Harness) -> None:
     harness.file("x.txt", "x\n")
     harness.profile("lead", 'subAgents: "*"', "supervision: supervised")
-    script = {"a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
-              "a.1": [Say("{}"), Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
-                      Say("lead"), Say('{"verdict": "accept"}')],
-              "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
+        "a.1": [
+            Say("{}"),
+            Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
+            Say("lead"),
+            Say('{"verdict": "accept"}'),
+        ],
+        "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)],
+    }
     s = await harness.ran(script)
     envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
@@ -185,8 +200,12 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(harness: Har
 
 
 async def test_4_no_exception_leaves_a_row_open(harness: Harness) -> None:
-    raised: dict[str, Any] = {"a.2": KeyError("unheard of"), "a.3": ProviderError("auth", "no"),
-                              "a.4": asyncio.CancelledError(), "a.5": TimeoutError()}  # fmt: skip
+    raised: dict[str, Any] = {
+        "a.2": KeyError("unheard of"),
+        "a.3": ProviderError("auth", "no"),
+        "a.4": asyncio.CancelledError(),
+        "a.5": TimeoutError(),
+    }
 
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
@@ -205,8 +224,13 @@ async def test_4_no_exception_leaves_a_row_open(harness: Harness) -> None:
 
 async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(harness: Harness) -> None:
     harness.profile("worker", "allowedTools: [write_file]")
-    script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"write {n}"} for n in range(4)])]), Say("fin")],
-              **{f"a.{n}": [Say("", [call("write_file", path=f"{n}.txt", content="x")]), Say(f"end of {n}")] for n in range(1, 5)}}  # fmt: skip
+    script = {
+        "a": [Say("", [batch(*[{"profile": "worker", "task": f"write {n}"} for n in range(4)])]), Say("fin")],
+        **{
+            f"a.{n}": [Say("", [call("write_file", path=f"{n}.txt", content="x")]), Say(f"end of {n}")]
+            for n in range(1, 5)
+        },
+    }
     async with harness.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.asked()) == 4)
@@ -250,8 +274,13 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
         if depth == 0:
             return Say("", [delegate("p1", "go down")]) if count == 0 else Say("fin")
         if count == 0:
-            return Say("", [ToolCall(f"{request.agent}-{n}", name, arguments)
-                            for n, (name, arguments) in enumerate(ARGUMENTS.items())])  # fmt: skip
+            return Say(
+                "",
+                [
+                    ToolCall(f"{request.agent}-{n}", name, arguments)
+                    for n, (name, arguments) in enumerate(ARGUMENTS.items())
+                ],
+            )
         if count == 1 and depth < 3:
             return Say("", [delegate(f"p{depth + 1}", "go further down, please")])
         return Say("ok")
@@ -332,7 +361,9 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         pumping = asyncio.ensure_future(pump())
         await s.session.prompt("go")
         durable = len(s.envelopes)
-        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
+        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), (
+            "what waits for a slow reader is merged"
+        )
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
         await s.session._log.flush()
         await asyncio.sleep(1)
@@ -367,8 +398,11 @@ def test_11_the_json_of_a_run_with_children_is_one_document(friday: Friday) -> N
     document = ran.document
     assert document["result"] == "last answer"
     assert {a["path"]: a["status"] for a in document["agents"]} == {
-        "a": "completed", "a.1": "completed", "a.2": "failed", "a.3": "completed",
-    }  # fmt: skip
+        "a": "completed",
+        "a.1": "completed",
+        "a.2": "failed",
+        "a.3": "completed",
+    }
     agents = {a["path"]: a for a in document["agents"]}
     three, broken = agents["a.3"], agents["a.2"]
     assert three["id"] == f"{document['session_id']}:a.3"
@@ -382,8 +416,10 @@ def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
     friday: Friday, number: signal.Signals, code: int
 ) -> None:
     friday.plays(
-        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace("text: three}", "text: never, delay_s: 600}"),
-    )  # fmt: skip
+        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace(
+            "text: three}", "text: never, delay_s: 600}"
+        ),
+    )
     process = friday.start("go", "--output-format", "json", stderr=subprocess.PIPE)
     _wait_for(friday, "a.3")
     process.send_signal(number)

@@ -27,8 +27,14 @@ def again(path: str, task: str = "go on", **more: Any) -> Any:
     (Say("late", delay_s=1000), "timeout"),
 ])  # fmt: skip
 async def test_the_model_goes_on_with_a_child_however_it_ended(harness: Harness, first: Say, status: str) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look", timeout_s=50)]), Say("", [again("a.1", "and the rest")]), Say("fin")],
-              "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look", timeout_s=50)]),
+            Say("", [again("a.1", "and the rest")]),
+            Say("fin"),
+        ],
+        "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")],
+    }
     s = await harness.ran(script)
     first_end, second_end = s.of(AgentFinished, "a.1")
     assert (first_end.run, first_end.status) == (1, status)
@@ -42,18 +48,39 @@ async def test_the_model_goes_on_with_a_child_however_it_ended(harness: Harness,
 
 async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(harness: Harness) -> None:
     harness.file("x.txt", "x\n")
-    script = {"a": [Say("", [delegate("coder", "look")]), Say("", [again("a.1", "mend it")]), Say("", [again("a.1", "and?")]), Say("fin")],
-              "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("read_file", path="x.txt")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("coder", "look")]),
+            Say("", [again("a.1", "mend it")]),
+            Say("", [again("a.1", "and?")]),
+            Say("fin"),
+        ],
+        "a.1": [
+            Say("nothing to see"),
+            Say("", [call("todo", items=[]), call("read_file", path="x.txt")]),
+            Say("I fixed it."),
+            Say("As I said."),
+        ],
+    }
     s = await harness.ran(script)
     assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
-        ("no tool was run: nothing in this result was checked",), ("claims changes, but no file was changed",), ()
-    ]  # fmt: skip
+        ("no tool was run: nothing in this result was checked",),
+        ("claims changes, but no file was changed",),
+        (),
+    ]
 
 
 async def test_an_aborted_child_is_continued_only_when_asked(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look", background=True)]),
-                    Say("", [call("cancel_sub_agent", id="a.1", mode="abort")]), Say("stopped"), Say("", [again("a.1")]), Say("fin")],
-              "a.1": [Say("never", delay_s=1000), Say("now")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look", background=True)]),
+            Say("", [call("cancel_sub_agent", id="a.1", mode="abort")]),
+            Say("stopped"),
+            Say("", [again("a.1")]),
+            Say("fin"),
+        ],
+        "a.1": [Say("never", delay_s=1000), Say("now")],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         await asyncio.sleep(10_000)
@@ -71,9 +98,21 @@ async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(harness: 
     harness.profile(
         "reader", "allowedTools: [read_file, bash, write_file]", "subAgents: [coder]", body="Do as you like."
     )
-    script = {"a": [Say("", [again("a.1")]), Say("second")],
-              "a.1": [Say("", [call("bash", command="id"), call("write_file", path="y", content="y"), delegate("coder", "x"),
-                               call("read_file", path="x.txt")]), Say("two")]}  # fmt: skip
+    script = {
+        "a": [Say("", [again("a.1")]), Say("second")],
+        "a.1": [
+            Say(
+                "",
+                [
+                    call("bash", command="id"),
+                    call("write_file", path="y", content="y"),
+                    delegate("coder", "x"),
+                    call("read_file", path="x.txt"),
+                ],
+            ),
+            Say("two"),
+        ],
+    }
     s = await harness.ran(script, resume=s.session.id, prompt="go on")
     after = s.requests("a.1")[0]
     assert (after.system, after.tools) == (before.system, before.tools)
@@ -93,17 +132,23 @@ async def test_a_continued_child_keeps_its_model(harness: Harness) -> None:
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         words = s.of(Notice, "a.1")[-1].text
-        assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
+        assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), (
+            "a model that cannot be had is said"
+        )
 
 
 async def test_tokens_are_those_of_its_life_and_its_children_count(harness: Harness) -> None:
     harness.profile("lead", "maxTokenBudget: 40000", "subAgents: [researcher]")
     script = {
         "a": [Say("", [delegate("lead", "all")]), Say("", [again("a.1")]), Say("", [again("a.1")]), Say("fin")],
-        "a.1": [Say("", [delegate("researcher", "deep")], usage=Usage(input=4000)), Say("one", usage=Usage(output=1000)),
-                Say("two", usage=Usage(input=3000)), Say("three", usage=Usage(input=1000))],
+        "a.1": [
+            Say("", [delegate("researcher", "deep")], usage=Usage(input=4000)),
+            Say("one", usage=Usage(output=1000)),
+            Say("two", usage=Usage(input=3000)),
+            Say("three", usage=Usage(input=1000)),
+        ],
         "a.1.1": [Say("deep", usage=Usage(input=20_000))],
-    }  # fmt: skip
+    }
     s = await harness.ran(script)
     granted = [e.tokens for e in s.of(AgentStarted, "a.1")]
     assert granted == [40_000] * 3, "what was granted for its life does not grow by continuing"
@@ -113,10 +158,20 @@ async def test_tokens_are_those_of_its_life_and_its_children_count(harness: Harn
 async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_the_hard_limit(harness: Harness) -> None:
     harness.config("[agents.delegation.token_budget]\nmax = 30000\n")
     harness.profile("small", "maxTokenBudget: 12000")
-    script = {"a": [Say("", [delegate("small", "look")]), Say("", [again("a.1")]), Say("", [again("a.1", max_tokens=50_000)]),
-                    Say("", [again("a.1", max_tokens=50_000)]), Say("fin")],
-              "a.1": [Say("one", usage=Usage(input=11_900)), Say("two", usage=Usage(input=10_000)),
-                      Say("three", usage=Usage(input=7_800))]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("small", "look")]),
+            Say("", [again("a.1")]),
+            Say("", [again("a.1", max_tokens=50_000)]),
+            Say("", [again("a.1", max_tokens=50_000)]),
+            Say("fin"),
+        ],
+        "a.1": [
+            Say("one", usage=Usage(input=11_900)),
+            Say("two", usage=Usage(input=10_000)),
+            Say("three", usage=Usage(input=7_800)),
+        ],
+    }
     s = await harness.ran(script)
     results = s.results()
     assert results[1].startswith(
@@ -131,10 +186,15 @@ async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_th
 
 async def test_what_the_parent_has_left_bounds_what_it_can_give(harness: Harness) -> None:
     harness.profile("lead", "maxTokenBudget: 20000", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "deep", max_tokens=6000)]),
-                      Say("", [again("a.1.1", max_tokens=100_000)]), Say("ok")],
-              "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
+        "a.1": [
+            Say("", [delegate("researcher", "deep", max_tokens=6000)]),
+            Say("", [again("a.1.1", max_tokens=100_000)]),
+            Say("ok"),
+        ],
+        "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))],
+    }
     s = await harness.ran(script)
     first, second = s.of(AgentStarted, "a.1.1")
     assert first.tokens == 6000
@@ -143,16 +203,26 @@ async def test_what_the_parent_has_left_bounds_what_it_can_give(harness: Harness
 
 async def test_cost_counts_over_its_life_too(harness: Harness) -> None:
     harness.profile("dear", "maxCost: 1.0")
-    script = {"a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
-              "a.1": [Say("one", usage=Usage(input=6000)), Say("two", usage=Usage(input=5000))]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
+        "a.1": [Say("one", usage=Usage(input=6000)), Say("two", usage=Usage(input=5000))],
+    }
     s = await harness.ran(Actors(script, price=0.0001))
     assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.0), pytest.approx(1.0)]
     assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
 
 
 async def test_turns_and_time_count_for_each_run(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look", max_iterations=2)]), Say("", [again("a.1", timeout_s=40)]),
-                    Say("one"), Say("", [call("list_dir")]), Say("", [call("list_dir", path=".")]), Say("two")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look", max_iterations=2)]),
+            Say("", [again("a.1", timeout_s=40)]),
+            Say("one"),
+            Say("", [call("list_dir")]),
+            Say("", [call("list_dir", path=".")]),
+            Say("two"),
+        ]
+    }
     async with harness.open(script, flags={"limits.max_turns": 3}) as s:
         outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
         assert [(o.stop_reason, o.text) for o in outcomes] == [("done", "one"), ("done", "two")]
@@ -162,10 +232,17 @@ async def test_turns_and_time_count_for_each_run(harness: Harness) -> None:
 
 async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x", background=True)]), Say("", [again("a.1")]), Say("w", delay_s=20),
-                    Say("", [again("a.1")]), Say("y")],
-              "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
-              "a.1.1": [Say("deep", delay_s=200)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("lead", "x", background=True)]),
+            Say("", [again("a.1")]),
+            Say("w", delay_s=20),
+            Say("", [again("a.1")]),
+            Say("y"),
+        ],
+        "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
+        "a.1.1": [Say("deep", delay_s=200)],
+    }
     s = await harness.ran(script)
     assert s.results()[1] == "error: a.1 is still at work: send it a message instead."
     assert s.results()[2].startswith("error: a.1 has ended, but sub-agents of it are still at work: a.1.1.")
@@ -173,8 +250,11 @@ async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(harne
 
 async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")], "a.1.1": [Say("deep"), Say("deeper")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
+        "a.1.1": [Say("deep"), Say("deeper")],
+    }
     async with harness.open(script, flags={"limits.max_tokens": 300_000}) as s:
         await s.session.prompt("go")
         assert "deeper" in s.results()[1]
@@ -185,8 +265,10 @@ async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(ha
 
 async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
+    }
     s = await harness.ran(script)
     (harness.home / "profiles" / "lead.md").unlink()
     s = await harness.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
@@ -195,8 +277,10 @@ async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(harness: Harn
 
 async def test_a_person_continues_a_child_and_can_give_it_more(harness: Harness) -> None:
     harness.profile("small", "maxTokenBudget: 12000")
-    script = {"a": [Say("", [delegate("small", "look")]), Say("fin")],
-              "a.1": [Say("one", usage=Usage(input=11_900)), Say("two")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("small", "look")]), Say("fin")],
+        "a.1": [Say("one", usage=Usage(input=11_900)), Say("two")],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
@@ -232,8 +316,13 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(harn
 
 async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is_there(harness: Harness) -> None:
     harness.file("x.txt", "x\n")
-    script = {"a": [Say("", [delegate("researcher", "look", max_tokens=20_000)])],
-              "a.1": [Say("found one", [call("read_file", path="x.txt")], usage=Usage(input=3000)), Say("never", delay_s=100)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look", max_tokens=20_000)])],
+        "a.1": [
+            Say("found one", [call("read_file", path="x.txt")], usage=Usage(input=3000)),
+            Say("never", delay_s=100),
+        ],
+    }
     async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.requests("a.1")) == 2)
@@ -262,8 +351,12 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
 
 
 async def test_news_that_the_crash_came_before_is_read_after_it(harness: Harness) -> None:
-    model = Actors({"a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
-                    "a.1": [Say("found y", delay_s=5)]})  # fmt: skip
+    model = Actors(
+        {
+            "a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
+            "a.1": [Say("found y", delay_s=5)],
+        }
+    )
     async with harness.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))

@@ -22,8 +22,14 @@ from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call, delegate
 
-DELEGATION = {"delegate_task", "delegate_tasks", "list_sub_agents", "get_delegation_result", "message_sub_agent",
-              "cancel_sub_agent"}  # fmt: skip
+DELEGATION = {
+    "delegate_task",
+    "delegate_tasks",
+    "list_sub_agents",
+    "get_delegation_result",
+    "message_sub_agent",
+    "cancel_sub_agent",
+}
 
 
 def names(request: Request) -> set[str]:
@@ -60,8 +66,10 @@ async def test_c2_one_canonical_shape_a_batch_and_their_fields(harness: Harness)
     s = await harness.ran({})
     specs = {t.name: t.schema for t in s.requests()[0].tools if t.name in DELEGATION}
     assert specs.keys() == DELEGATION
-    one, many = (specs["delegate_task"]["properties"],
-                 specs["delegate_tasks"]["properties"]["tasks"]["items"]["properties"])  # fmt: skip
+    one, many = (
+        specs["delegate_task"]["properties"],
+        specs["delegate_tasks"]["properties"]["tasks"]["items"]["properties"],
+    )
     fields = {"profile", "task", "context", "max_tokens", "max_depth", "timeout_s", "max_iterations"}
     assert fields <= many.keys()
     assert {*fields, "background"} <= one.keys()
@@ -90,10 +98,14 @@ async def test_c3_the_ten_are_those_of_all_calls_of_one_reply_in_order(harness: 
     """A refused call has its place as well, so that it does not depend on the others which ones are started."""
     three = json.dumps([{"task": f"t{n}"} for n in range(3)])
     calls = [
-        *[delegate("researcher", f"one {n}") for n in range(3)], delegate("ghost", "none"),
-        batch(*[{"profile": "researcher", "task": f"two {n}"} for n in range(5)]), call("read_file", path="x"),
-        call("delegate_tasks", tasks=three), delegate("researcher", "last"), call("delegate_task", resume="a.1", task="more"),
-    ]  # fmt: skip
+        *[delegate("researcher", f"one {n}") for n in range(3)],
+        delegate("ghost", "none"),
+        batch(*[{"profile": "researcher", "task": f"two {n}"} for n in range(5)]),
+        call("read_file", path="x"),
+        call("delegate_tasks", tasks=three),
+        delegate("researcher", "last"),
+        call("delegate_task", resume="a.1", task="more"),
+    ]
     script = {
         "a": [Say("", calls), Say("", [delegate("researcher", "in the next reply")]), Say("fin")],
         "*": [Say("x")],
@@ -118,8 +130,12 @@ async def test_c3_the_ten_are_those_of_all_calls_of_one_reply_in_order(harness: 
 
 async def test_a8_a_task_that_names_no_profile_is_for_general(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    calls = [call("delegate_task", task="x"), call("delegate_task", task="y", profile=""), call("delegate_tasks", tasks=[{"task": "z"}]),
-             delegate("lead", "of it")]  # fmt: skip
+    calls = [
+        call("delegate_task", task="x"),
+        call("delegate_task", task="y", profile=""),
+        call("delegate_tasks", tasks=[{"task": "z"}]),
+        delegate("lead", "of it"),
+    ]
     script = {
         "a": [Say("", calls), Say("fin")],
         "a.4": [Say("", [call("delegate_task", task="w")]), Say("x")],
@@ -218,13 +234,22 @@ async def test_c5_a_childs_prompt_is_its_profiles_with_rules_nobody_can_take_awa
     assert "You are Friday" not in flora
     assert ("Use tabs." in flora, "Use tabs." in fauna, "Use tabs." in general) == (True, False, True)
     for system in (flora, fauna, general):
-        for rule in ("Work on that task only", "Return through `task_result`", "Include all findings",
-                     "`status` is `success` only if"):  # fmt: skip
+        for rule in (
+            "Work on that task only",
+            "Return through `task_result`",
+            "Include all findings",
+            "`status` is `success` only if",
+        ):
             assert rule in system
         assert str(harness.project) in system
     assert "Return through `task_result`" not in root
-    assert {*names(s.requests()[0])} - DELEGATION <= {*names(s.requests("a.3")[0]), "ask_user", "memory_save", "apply_delegation",
-                                                      "discard_delegation"}  # fmt: skip
+    assert {*names(s.requests()[0])} - DELEGATION <= {
+        *names(s.requests("a.3")[0]),
+        "ask_user",
+        "memory_save",
+        "apply_delegation",
+        "discard_delegation",
+    }
 
 
 async def test_c5_a_child_keeps_the_model_its_profile_names(harness: Harness) -> None:
@@ -241,8 +266,15 @@ async def test_c5_a_child_keeps_the_model_its_profile_names(harness: Harness) ->
 
 
 async def test_c6_waiting_is_the_default_and_the_background_a_wish(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x"), delegate("researcher", "y", background=True)]), Say("one"), Say("two")],
-              "a.1": [Say("first", delay_s=10)], "a.2": [Say("second", delay_s=60)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "x"), delegate("researcher", "y", background=True)]),
+            Say("one"),
+            Say("two"),
+        ],
+        "a.1": [Say("first", delay_s=10)],
+        "a.2": [Say("second", delay_s=60)],
+    }
     s = await harness.ran(script)
     waited, told = s.results()
     assert "first" in waited
@@ -274,8 +306,15 @@ async def test_c7_a_result_is_what_was_handed_in_or_the_final_text_with_a_receip
 
 
 async def test_c8_people_see_everything_live_and_the_parents_model_the_status_alone(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look", background=True)]), Say("", [call("list_sub_agents")], delay_s=5), Say("x"), Say("y")],
-              "a.1": [Say("my inner thoughts", [call("todo", items=[])]), Say("result", delay_s=50)]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look", background=True)]),
+            Say("", [call("list_sub_agents")], delay_s=5),
+            Say("x"),
+            Say("y"),
+        ],
+        "a.1": [Say("my inner thoughts", [call("todo", items=[])]), Say("result", delay_s=50)],
+    }
     async with harness.open(script) as s:
         seen: list[str] = []
 
@@ -287,8 +326,15 @@ async def test_c8_people_see_everything_live_and_the_parents_model_the_status_al
         watching = asyncio.ensure_future(watch())
         await s.session.prompt("go")
         assert s.results()[1] == "ok: a.1 | researcher | running | look"
-        assert {"AgentStarted", "TextDelta", "MessageAdded", "ToolStarted", "ToolFinished", "TurnFinished",
-                "AgentFinished"} <= set(seen)  # fmt: skip
+        assert {
+            "AgentStarted",
+            "TextDelta",
+            "MessageAdded",
+            "ToolStarted",
+            "ToolFinished",
+            "TurnFinished",
+            "AgentFinished",
+        } <= set(seen)
         assert "inner thoughts" not in str([r.messages for r in s.requests()])
         await s.session.close()
         await watching
@@ -298,8 +344,10 @@ async def test_c8_people_see_everything_live_and_the_parents_model_the_status_al
 async def test_c9_context_is_explicit_and_stands_in_the_first_user_message(
     harness: Harness, context: str, message: str
 ) -> None:
-    s = await harness.ran({"a": [Say("thoughts of my own", [delegate("researcher", "look", context=context)])]},
-                        prompt="a private question")  # fmt: skip
+    s = await harness.ran(
+        {"a": [Say("thoughts of my own", [delegate("researcher", "look", context=context)])]},
+        prompt="a private question",
+    )
     (first,) = s.requests("a.1")[0].messages
     assert (first.role, first.source, first.text) == ("user", "parent", message)
     assert "use wc" not in s.requests("a.1")[0].system
@@ -336,14 +384,18 @@ async def test_c10_memory_is_a_matter_of_the_profile(harness: Harness, memory: s
 async def test_c11_assignment_limits_and_the_root_sees_all(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
     harness.profile("anyone", 'subAgents: "*"')
-    script = {"a": [Say("", [delegate("lead", "x"), delegate("anyone", "y")])],
-              "a.1": [Say("", [delegate("coder", "p"), delegate("lead", "q"), delegate("ghost", "r")]), Say("ok")],
-              "a.2": [Say("", [delegate("anyone", "p"), delegate("coder", "q")]), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x"), delegate("anyone", "y")])],
+        "a.1": [Say("", [delegate("coder", "p"), delegate("lead", "q"), delegate("ghost", "r")]), Say("ok")],
+        "a.2": [Say("", [delegate("anyone", "p"), delegate("coder", "q")]), Say("ok")],
+    }
     s = await harness.ran(script)
     assert s.session.profiles == load(env=harness.env).names()
     assert [r.partition(".")[0] for r in s.results("a.1")] == [
-        "error: The profile lead may not delegate to 'coder'", "error: The profile lead may not delegate to 'lead'", "error: There is no profile 'ghost'",
-    ]  # fmt: skip
+        "error: The profile lead may not delegate to 'coder'",
+        "error: The profile lead may not delegate to 'lead'",
+        "error: There is no profile 'ghost'",
+    ]
     assert s.results("a.2")[0] == "error: The profile anyone may not delegate to 'anyone'."
     assert s.results("a.2")[1].startswith("ok: ")
     with pytest.raises(FileError, match="An agent cannot assign itself as a sub-agent") as caught:
@@ -352,19 +404,38 @@ async def test_c11_assignment_limits_and_the_root_sees_all(harness: Harness) -> 
 
 
 async def test_c12_a_cancel_is_not_a_timeout_in_the_record(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x", background=True), delegate("researcher", "y", background=True, timeout_s=20)]),
-                    Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("w"), Say("v"), Say("u")],
-              "*": [Say("never", delay_s=500), Say("so far")]}  # fmt: skip
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    delegate("researcher", "x", background=True),
+                    delegate("researcher", "y", background=True, timeout_s=20),
+                ],
+            ),
+            Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+            Say("w"),
+            Say("v"),
+            Say("u"),
+        ],
+        "*": [Say("never", delay_s=500), Say("so far")],
+    }
     s = await harness.ran(script)
     assert (s.end("a.1"), s.end("a.2")) == (("cancelled", "cancelled"), ("timeout", "time"))
 
 
 async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to_the_session(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x", timeout_s=20)]), Say("fin"), Say("and later")],
-              "a.1": [Say("", [delegate("researcher", "waited for"),
-                               delegate("researcher", "in the background", background=True)]), Say("late")],
-              "*": [Say("found", delay_s=100)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x", timeout_s=20)]), Say("fin"), Say("and later")],
+        "a.1": [
+            Say(
+                "", [delegate("researcher", "waited for"), delegate("researcher", "in the background", background=True)]
+            ),
+            Say("late"),
+        ],
+        "*": [Say("found", delay_s=100)],
+    }
     s = await harness.ran(script)
     assert (s.end("a.1"), s.finished("a.1").result) == (("timeout", "time"), "late")
     assert s.end("a.1.1") == ("cancelled", "parent"), "its parent's timeout ends it"
@@ -384,13 +455,16 @@ async def test_c14_what_an_allowlist_means_and_always_within_the_parents(
 ) -> None:
     harness.profile("worker", *front)
     harness.profile("narrow", "allowedTools: [read_file]", "subAgents: [worker]")
-    script = {"a": [Say("", [delegate("worker", "x"), delegate("narrow", "y")]), Say("fin")],
-              "a.2": [Say("", [delegate("worker", "z")]), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("worker", "x"), delegate("narrow", "y")]), Say("fin")],
+        "a.2": [Say("", [delegate("worker", "z")]), Say("ok")],
+    }
     s = await harness.ran(script)
     found = set(s.of(AgentStarted, "a.1")[0].tools) - {"task_result"}
     parent = set(s.of(AgentStarted, "a")[0].tools)
-    expected = (parent - DELEGATION - {"apply_delegation", "discard_delegation",
-                                       "memory_save"} if tools is None else tools)  # fmt: skip
+    expected = (
+        parent - DELEGATION - {"apply_delegation", "discard_delegation", "memory_save"} if tools is None else tools
+    )
     assert found == expected
     assert set(s.of(AgentStarted, "a.2.1")[0].tools) <= {"read_file", "task_result"}
 
@@ -406,10 +480,15 @@ async def test_c15_calls_that_look_run_side_by_side_and_those_that_change_in_ord
     for n in range(3):
         harness.file(f"{n}.txt", f"{n}\n")
     reads = [call("read_file", path=f"{n}.txt") for n in range(3)]
-    writes = [call("write_file", path="out.txt", content="1"), call("read_file", path="0.txt"),
-              call("edit_file", path="out.txt", edits=[{"old": "1", "new": "2"}])]  # fmt: skip
-    script = {"a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")],
-              "*": [Say("x", delay_s=10)]}  # fmt: skip
+    writes = [
+        call("write_file", path="out.txt", content="1"),
+        call("read_file", path="0.txt"),
+        call("edit_file", path="out.txt", edits=[{"old": "1", "new": "2"}]),
+    ]
+    script = {
+        "a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")],
+        "*": [Say("x", delay_s=10)],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         assert asyncio.get_running_loop().time() == pytest.approx(10)

@@ -91,8 +91,14 @@ def test_an_example_of_the_pages_does_what_the_page_says(example: Example, tmp_p
     env = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path),
            "FRIDAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(PROJECT), "LC_ALL": "C.UTF-8", "FRIDAY_SANDBOX": "none",
            CEILINGS: os.environ[CEILINGS]}  # fmt: skip
-    ran = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", example.commands], cwd=place, env=env,
-                         capture_output=True, text=True, timeout=60)  # fmt: skip
+    ran = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", example.commands],
+        cwd=place,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert unlike(example.output, ran.stdout.splitlines()) == "", f"{ran.stdout}\n{ran.stderr}"
     assert ran.returncode == 0, ran.stderr
 
@@ -100,10 +106,14 @@ def test_an_example_of_the_pages_does_what_the_page_says(example: Example, tmp_p
 def test_the_scenarios_of_the_design_documents_are_among_them() -> None:
     names = " | ".join(e.name for e in ALL)
     for words in (
-        "Three parts of a pipeline at once", "A review of many files, then one report", "Five migrations side by side",  # D28
+        "Three parts of a pipeline at once",
+        "A review of many files, then one report",
+        "Five migrations side by side",  # D28
         "Three reviewers and one report",  # A22
-        "Research, waited for", "A review in the background", "A profile that can only read",  # R23, R24, R25
-    ):  # fmt: skip
+        "Research, waited for",
+        "A review in the background",
+        "A profile that can only read",  # R23, R24, R25
+    ):
         assert words in names
     assert all(e.commands and e.output and e.files for e in ALL)
 

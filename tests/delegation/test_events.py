@@ -25,12 +25,16 @@ TASK = "Count the lines\nof x.txt"
 
 async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(harness: Harness) -> None:
     harness.file("x.txt", "1\n2\n")
-    script = {"a": [Say("", [delegate("researcher", TASK)]), Say("two")],
-              "a.1": [Say("", [call("read_file", path="x.txt")]), Say("2 lines")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", TASK)]), Say("two")],
+        "a.1": [Say("", [call("read_file", path="x.txt")]), Say("2 lines")],
+    }
     s = await harness.ran(script)
-    story = [(e.agent, type(e.event).__name__) for e in s.envelopes
-             if isinstance(e.event, (AgentStarted, AgentFinished, Prefix, MessageAdded, ToolStarted,
-                                     ToolFinished))]  # fmt: skip
+    story = [
+        (e.agent, type(e.event).__name__)
+        for e in s.envelopes
+        if isinstance(e.event, (AgentStarted, AgentFinished, Prefix, MessageAdded, ToolStarted, ToolFinished))
+    ]
     assert story == [
         ("a", "AgentStarted"), ("a", "Prefix"), ("a", "MessageAdded"),  # the prompt
         ("a", "MessageAdded"), ("a", "ToolStarted"),  # the call, seen with its task before anything is spent
@@ -49,8 +53,9 @@ async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(harne
 
 
 async def test_a_beginning_tells_whose_what_and_how(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"),
-                    Say("z")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"), Say("z")]
+    }
     s = await harness.ran(script)
     first, second = s.of(AgentStarted, "a.1")[0], s.of(AgentStarted, "a.2")[0]
     assert (first.parent, first.profile, first.task, first.background) == ("a", "researcher", TASK, True)
@@ -58,22 +63,34 @@ async def test_a_beginning_tells_whose_what_and_how(harness: Harness) -> None:
     calls = [c.id for m in s.of(MessageAdded, "a") for c in m.message.calls]
     assert [first.call_id, second.call_id] == calls
     assert (
-        first.model, first.mode, first.tokens, first.turns, first.time_s,
-    ) == ("scripted/stage", "yolo", 50_000, 25, 300)  # fmt: skip
+        first.model,
+        first.mode,
+        first.tokens,
+        first.turns,
+        first.time_s,
+    ) == ("scripted/stage", "yolo", 50_000, 25, 300)
     assert "read_file" in first.tools
 
 
 async def test_an_end_tells_how_what_it_brought_and_what_it_took(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
-                      Say("brought", delay_s=3)],
-              "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
+        "a.1": [
+            Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
+            Say("brought", delay_s=3),
+        ],
+        "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)],
+    }
     s = await harness.ran(Actors(script, price=0.001))
     end = s.finished("a.1")
     assert (
-        end.status, end.stop_reason, end.success, end.result, end.error,
-    ) == ("completed", "done", True, "brought", "")  # fmt: skip
+        end.status,
+        end.stop_reason,
+        end.success,
+        end.result,
+        end.error,
+    ) == ("completed", "done", True, "brought", "")
     assert (end.usage.billed, end.tree_usage.billed) == (110 + 15, 110 + 15 + 44)
     assert end.tree_usage.cost_usd is not None
     assert abs(end.tree_usage.cost_usd - 0.169) < 1e-9
@@ -89,9 +106,14 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(harness: Harnes
 async def test_every_status_is_seen_on_the_way(harness: Harness) -> None:
     harness.config("[agents.delegation]\nmax_concurrent = 1\n")
     harness.profile("lead", "subAgents: [researcher]", "allowedTools: [write_file]")
-    script = {"a": [Say("", [delegate("lead", "x"), delegate("researcher", "last")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "y")]), Say("", [call("write_file", path="x", content="x")]),
-                      Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x"), delegate("researcher", "last")]), Say("fin")],
+        "a.1": [
+            Say("", [delegate("researcher", "y")]),
+            Say("", [call("write_file", path="x", content="x")]),
+            Say("ok"),
+        ],
+    }
     async with harness.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(s.asked)
@@ -104,16 +126,33 @@ async def test_every_status_is_seen_on_the_way(harness: Harness) -> None:
 
 async def test_ended_delegations_can_be_had_again_with_their_tree(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
-              "a.1": [Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
-                      Say("brought")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
+        "a.1": [
+            Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
+            Say("brought"),
+        ],
+    }
     s = await harness.ran(script)
-    script = {"a": [Say("", [call("list_sub_agents"), call("get_delegation_result", id="a.1"),
-                             call("get_delegation_result", id="a.1.2")])]}  # fmt: skip
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    call("list_sub_agents"),
+                    call("get_delegation_result", id="a.1"),
+                    call("get_delegation_result", id="a.1.2"),
+                ],
+            )
+        ]
+    }
     s = await harness.ran(script, resume=s.session.id, prompt="and?")
     listing, lead, part = s.results()[-3:]
-    assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
-                                    "a.1.2 | researcher | completed | q"]  # fmt: skip
+    assert listing.splitlines() == [
+        "ok: a.1 | lead | completed | x",
+        "a.1.1 | researcher | completed | p",
+        "a.1.2 | researcher | completed | q",
+    ]
     assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
     assert "- WARNING about a.1.1: no tool was run" in lead
     assert "## Result from 'researcher' (a.1.2): completed" in part
@@ -121,8 +160,11 @@ async def test_ended_delegations_can_be_had_again_with_their_tree(harness: Harne
 
 async def test_general_is_the_parent_again_with_an_empty_conversation(harness: Harness) -> None:
     harness.file("AGENTS.md", "Use tabs.\n")
-    s = await harness.ran({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True,
-                        prompt="a private question")  # fmt: skip
+    s = await harness.ran(
+        {"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]},
+        trusted=True,
+        prompt="a private question",
+    )
     root, child = s.requests()[0], s.requests("a.1")[0]
     assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
     assert "Use tabs." in child.system

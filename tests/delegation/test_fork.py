@@ -16,9 +16,14 @@ def fork(profile: str = "researcher", task: str = "check it", **more: object) ->
 
 async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(harness: Harness) -> None:
     harness.file("x.txt", "blue\n")
-    script = {"a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"),
-                    Say("", [fork(), call("todo", items=[])]), Say("fin")],
-              "a.1": [Say("it is blue")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("reading", [call("read_file", path="x.txt")], thinking="hm"),
+            Say("", [fork(), call("todo", items=[])]),
+            Say("fin"),
+        ],
+        "a.1": [Say("it is blue")],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("what colour is x?")
         parent, child = s.requests()[1], s.requests("a.1")[0]
@@ -26,7 +31,9 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(ha
         assert child.messages[: len(parent.messages)] == parent.messages, "the cached prefix is shared"
         assert child.messages[1].parts[0].text == "hm"  # type: ignore[union-attr]
         calling, results, task = child.messages[len(parent.messages) :]
-        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"  # fmt: skip
+        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], (
+            "open calls have synthetic results"
+        )
         assert {(r.status, r.text) for r in results.results} == {
             ("cancelled", "Continues in the main agent; you are a fork of it.")
         }
@@ -43,10 +50,20 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(ha
 async def test_its_limits_act_at_dispatch_though_all_is_listed(harness: Harness) -> None:
     harness.file("x.txt", "blue\n")
     harness.profile("reader", "allowedTools: [read_file]", "maxIterations: 2", "maxTokenBudget: 20000")
-    script = {"a": [Say("", [fork("reader")]), Say("fin")],
-              "a.1": [Say("", [call("write_file", path="y", content="y"), delegate("researcher", "x"),
-                               call("read_file", path="x.txt")]),
-                      Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [fork("reader")]), Say("fin")],
+        "a.1": [
+            Say(
+                "",
+                [
+                    call("write_file", path="y", content="y"),
+                    delegate("researcher", "x"),
+                    call("read_file", path="x.txt"),
+                ],
+            ),
+            Say("ok"),
+        ],
+    }
     s = await harness.ran(script)
     assert "write_file" in [t.name for t in s.requests("a.1")[0].tools]
     wrote, handed, read = s.results("a.1")
@@ -58,16 +75,22 @@ async def test_its_limits_act_at_dispatch_though_all_is_listed(harness: Harness)
 
 
 async def test_a_fork_pays_only_for_what_is_new_to_the_cache(harness: Harness) -> None:
-    script = {"a": [Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
-                    Say("fin", usage=Usage(input=30_400, cached=False))],
-              "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
+            Say("fin", usage=Usage(input=30_400, cached=False)),
+        ],
+        "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))],
+    }
     s = await harness.ran(script)
     assert s.finished("a.1").usage.billed == 310
 
 
 async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(harness: Harness) -> None:
-    script = {"a": [Say("", [fork()]), Say("", [call("delegate_task", resume="a.1", task="once more")]), Say("fin")],
-              "a.1": [Say("one"), Say("two")]}  # fmt: skip
+    script = {
+        "a": [Say("", [fork()]), Say("", [call("delegate_task", resume="a.1", task="once more")]), Say("fin")],
+        "a.1": [Say("one"), Say("two")],
+    }
     s = await harness.ran(script)
     assert len(s.of(Compacted, "a.1")) == 1
     first, second = s.requests("a.1")
@@ -77,7 +100,9 @@ async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(harness: Harn
 
 
 async def test_a_result_of_a_fork_can_be_demanded_in_a_form(harness: Harness) -> None:
-    script = {"a": [Say("", [fork(schema={"type": "object", "required": ["n"]})]), Say("fin")],
-              "a.1": [Say("it is 3"), Say('{"n": 3}')]}  # fmt: skip
+    script = {
+        "a": [Say("", [fork(schema={"type": "object", "required": ["n"]})]), Say("fin")],
+        "a.1": [Say("it is 3"), Say('{"n": 3}')],
+    }
     s = await harness.ran(script)
     assert s.finished("a.1").result == '{"n": 3}'

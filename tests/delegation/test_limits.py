@@ -26,8 +26,11 @@ def tasks(count: int, profile: str = "researcher") -> Any:
 async def test_the_outermost_limit_is_named_and_its_owner_is_in_the_record(harness: Harness) -> None:
     harness.profile("lead", "maxTokenBudget: 60000", "subAgents: [worker]")
     harness.profile("worker", "maxTokenBudget: 50000")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
-              "a.1": [Say("", [delegate("worker", "deep")], usage=Usage(input=25_000, cache_read=1)), Say("lead's end")], "a.1.1": ON}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
+        "a.1": [Say("", [delegate("worker", "deep")], usage=Usage(input=25_000, cache_read=1)), Say("lead's end")],
+        "a.1.1": ON,
+    }
     s = await harness.ran(script)
     end = s.finished("a.1.1")
     granted = s.of(AgentStarted, "a.1.1")[0].tokens
@@ -46,8 +49,9 @@ async def test_the_sessions_limit_ends_the_whole_tree(harness: Harness) -> None:
 
 async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_aside(harness: Harness) -> None:
     harness.profile("dear", "maxCost: 0.03")
-    async with harness.open({"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]},
-                          flags={"limits.max_tokens": 90_000}) as s:  # fmt: skip
+    async with harness.open(
+        {"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}
+    ) as s:
         await s.session.prompt("go")
         assert "The price of scripted/stage is unknown, so a cost limit cannot be kept." in s.results()[0]
         assert s.root.budget.tokens.holdback == 0
@@ -66,8 +70,10 @@ async def test_what_a_child_gets_is_what_the_settings_say(harness: Harness, defa
 
 async def test_time_that_an_agent_waits_for_a_person_does_not_count(harness: Harness) -> None:
     harness.profile("quick", "timeout: 30", "allowedTools: [bash]")
-    script = {"a": [Say("", [delegate("quick", "x")]), Say("fin")],
-              "a.1": [Say("", [call("bash", command="make")]), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("quick", "x")]), Say("fin")],
+        "a.1": [Say("", [call("bash", command="make")]), Say("ok")],
+    }
     async with harness.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
@@ -78,8 +84,10 @@ async def test_time_that_an_agent_waits_for_a_person_does_not_count(harness: Har
 
 
 async def test_the_limits_of_a_prompt_hold_for_children_too(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("late")],
-              "a.1": [Say("never", delay_s=1000), Say("so far")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("late")],
+        "a.1": [Say("never", delay_s=1000), Say("so far")],
+    }
     async with harness.open(script, flags={"limits.timeout": 40}) as s:
         outcome = await s.session.prompt("go")
         assert (outcome.status, outcome.stop_reason, outcome.limit_of) == ("timeout", "time", "a")
@@ -98,8 +106,17 @@ async def test_delegation_can_be_switched_off(harness: Harness) -> None:
 async def test_a_caller_lowers_and_never_raises(harness: Harness) -> None:
     harness.profile("small", "maxTokenBudget: 15000", "maxIterations: 4", "timeout: 60")
     wish = {"max_tokens": 10**6, "max_iterations": 99, "timeout_s": 86_400}
-    script = {"a": [Say("", [delegate("small", "x", **wish),
-                             delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9)])]}  # fmt: skip
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    delegate("small", "x", **wish),
+                    delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9),
+                ],
+            )
+        ]
+    }
     s = await harness.ran(script)
     granted = [(e.tokens, e.turns, e.time_s) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)]
     assert granted == [(15_000, 4, 60), (12_000, 2, 9)]
@@ -119,8 +136,9 @@ async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(harness: H
 
 
 async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(harness: Harness) -> None:
-    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]),
-                    Say("fin")]}  # fmt: skip
+    script = {
+        "a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]
+    }
     async with harness.open(Actors(script, price=1e-6), attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))

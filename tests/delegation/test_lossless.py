@@ -44,8 +44,12 @@ def read(s: ScriptedSession) -> list[str]:
 
 async def test_a_cancelled_lead_hands_back_what_its_sub_agents_have(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")], "a.1": [Say("", [TEAM]), Say("the best")],
-              "a.1.1": QUICK, "a.1.2": SLOW}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
+        "a.1": [Say("", [TEAM]), Say("the best")],
+        "a.1.1": QUICK,
+        "a.1.2": SLOW,
+    }
     async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1.1") and len(s.requests("a.1.2")) == 2)
@@ -64,8 +68,12 @@ async def test_a_cancelled_lead_hands_back_what_its_sub_agents_have(harness: Har
 
 async def test_a_stop_while_a_long_result_is_summarized_still_returns_all(harness: Harness) -> None:
     harness.config('[agents.delegation]\nlong_results = "summary"\nresult_chars = 500\n')
-    script = {"a": [Say("", [TEAM]), Say("fin")], "a.1": [Say("found " * 100)], "a.2": [Say("short")],
-              "a.3": [Say("never", delay_s=900)]}  # fmt: skip
+    script = {
+        "a": [Say("", [TEAM]), Say("fin")],
+        "a.1": [Say("found " * 100)],
+        "a.2": [Say("short")],
+        "a.3": [Say("never", delay_s=900)],
+    }
     async with harness.open(script, flags={"limits.timeout": 40}) as s:
         await s.session.prompt("go")
         (result,) = s.results()
@@ -85,8 +93,12 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(harness: H
         call("read_file", path="x.txt", description="Look."),
         call("ask_user", question="Which?"),
     ]
-    script = {"a": [Say("", [*calls, call("write_file", path="y.txt", content="y")]), Say("fin")], "a.1": QUICK, "a.2": SLOW,
-              "a.3": [Say("the third")]}  # fmt: skip
+    script = {
+        "a": [Say("", [*calls, call("write_file", path="y.txt", content="y")]), Say("fin")],
+        "a.1": QUICK,
+        "a.2": SLOW,
+        "a.3": [Say("the third")],
+    }
 
     def cut(s: ScriptedSession) -> bool:
         ended = {event.tool for event in s.of(ToolFinished, "a")}
@@ -145,8 +157,10 @@ async def test_an_interrupted_lead_reads_after_its_continuation_what_its_own_had
 async def test_an_end_that_such_a_result_reports_is_not_reported_again(harness: Harness) -> None:
     """The call returned because its sub-agent went to the background; another one read its result."""
     look = call("get_delegation_result", id="a.1")
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [look, call("ask_user", question="Which?")])],
-              "a.1": [Say("found it", delay_s=20)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("", [look, call("ask_user", question="Which?")])],
+        "a.1": [Say("found it", delay_s=20)],
+    }
 
     async with harness.open(script, attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
@@ -163,8 +177,15 @@ async def test_an_end_that_such_a_result_reports_is_not_reported_again(harness: 
 async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harness: Harness) -> None:
     harness.profile("small", "maxTokenBudget: 12000")
     again = call("delegate_task", resume="a.1", task="go on")
-    script = {"a": [Say("", [delegate("small", "look " * 400)]), Say("", [again]), Say("", [call("get_delegation_result", id="a.1")]), Say("fin")],
-              "a.1": [Say("found it", usage=Usage(input=10_000)), Say("and more")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("small", "look " * 400)]),
+            Say("", [again]),
+            Say("", [call("get_delegation_result", id="a.1")]),
+            Say("fin"),
+        ],
+        "a.1": [Say("found it", usage=Usage(input=10_000)), Say("and more")],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         _, refused, kept = s.results()
@@ -202,8 +223,10 @@ async def test_more_tokens_are_asked_for_only_where_they_help(
     """The cost limit has $0.25 left, of which a tenth of the limit is kept for the last turn."""
     harness.profile("small", front)
     harness.config(f"[agents.delegation.token_budget]\nmax = {cap}\ndefault = {min(cap, 50_000)}\n")
-    script = {"a": [Say("", [delegate("small", "look " * 1600)]), Say("fin")],
-              "a.1": [Say("found it", usage=Usage(input=10_000))]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("small", "look " * 1600)]), Say("fin")],
+        "a.1": [Say("found it", usage=Usage(input=10_000))],
+    }
     async with harness.open(Actors(script, price=1e-4), flags={"limits.max_tokens": limit}) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError) as caught:
@@ -240,8 +263,13 @@ async def test_a_failed_continuation_leaves_the_earlier_result(harness: Harness,
 
 async def test_a_batch_whose_tasks_all_failed_is_an_error_and_one_success_makes_it_ok(harness: Harness) -> None:
     broken = [Say("", fail=ProviderError("auth", "no key"))]
-    script = {"a": [Say("", [TEAM]), Say("", [TEAM]), Say("fin")], "a.1": broken, "a.2": broken, "a.3": broken,
-              "a.4": [Say("found it")]}  # fmt: skip
+    script = {
+        "a": [Say("", [TEAM]), Say("", [TEAM]), Say("fin")],
+        "a.1": broken,
+        "a.2": broken,
+        "a.3": broken,
+        "a.4": [Say("found it")],
+    }
     s = await harness.ran(script)
     all_failed, one_failed = s.results()
     assert all_failed.startswith("error: # Task 1 of 2\n")
@@ -265,8 +293,11 @@ async def test_a_child_has_twenty_turns_unless_its_profile_or_its_call_says_othe
 async def test_a_grandchild_that_was_resumed_is_in_the_result_after_a_kill(harness: Harness) -> None:
     harness.profile("lead", "subAgents: [researcher]")
     again = call("delegate_task", resume="a.1.1", task="go on")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("", [again])],
-              "a.1": [Say("", [delegate("researcher", "x")]), Say("led")], "a.1.1": [Say("found it"), *SLOW]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("", [again])],
+        "a.1": [Say("", [delegate("researcher", "x")]), Say("led")],
+        "a.1.1": [Say("found it"), *SLOW],
+    }
     before = await died(harness, script, lambda s: len(s.requests("a.1.1")) == 3)
     async with harness.open({"a": [Say("fin")]}, resume=before.session.id) as s:
         await s.session.prompt("and now?")
@@ -342,8 +373,11 @@ async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_th
 
 async def test_a_report_after_a_kill_is_as_long_as_the_profile_allows(harness: Harness) -> None:
     harness.profile("terse", "resultChars: 600")
-    script = {"a": [Say("", [batch({"profile": "terse", "task": "x"}, {"profile": "researcher", "task": "y"})])],
-              "a.1": [Say("x" * 3500)], "a.2": SLOW}  # fmt: skip
+    script = {
+        "a": [Say("", [batch({"profile": "terse", "task": "x"}, {"profile": "researcher", "task": "y"})])],
+        "a.1": [Say("x" * 3500)],
+        "a.2": SLOW,
+    }
     before = await died(harness, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
     async with harness.open({"a": [Say("fin")]}, resume=before.session.id) as s:
         await s.session.prompt("and now?")
@@ -351,8 +385,10 @@ async def test_a_report_after_a_kill_is_as_long_as_the_profile_allows(harness: H
 
 
 async def test_a_result_is_kept_when_a_message_came_with_it_and_the_next_request_fails(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("fin")],
-              "a.1": [Say("I hand it in.", QUICK[0].calls, delay_s=10), Say("", fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("fin")],
+        "a.1": [Say("I hand it in.", QUICK[0].calls, delay_s=10), Say("", fail=ProviderError("auth", "no key"))],
+    }
     async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
@@ -389,8 +425,10 @@ async def test_two_runs_without_text_leave_no_earlier_result(harness: Harness) -
 async def test_the_notice_of_a_failed_run_names_the_earlier_result(harness: Harness) -> None:
     """Also when it is built from the log."""
     again = call("delegate_task", resume="a.1", task="go on", background=True)
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("begun"), Say("fin")],
-              "a.1": [Say("found it"), Say("", fail=ProviderError("auth", "no key"), delay_s=9)]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("begun"), Say("fin")],
+        "a.1": [Say("found it"), Say("", fail=ProviderError("auth", "no key"), delay_s=9)],
+    }
     s = await harness.ran(script)
     news = s.heard()[-1]
     assert "error: no key\n" in news
@@ -405,8 +443,10 @@ async def test_the_notice_of_a_failed_run_names_the_earlier_result(harness: Harn
 async def test_the_text_of_a_failed_run_refers_to_no_page_of_the_earlier_result(harness: Harness) -> None:
     harness.config("[agents.delegation]\nresult_chars = 1000\n")
     again = call("delegate_task", resume="a.1", task="go on")
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")],
-              "a.1": [Say("found it"), Say("half " * 100, fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")],
+        "a.1": [Say("found it"), Say("half " * 100, fail=ProviderError("auth", "no key"))],
+    }
     s = await harness.ran(script)
     first, _, rest = s.results()[1].partition("Result of its earlier run:\n")
     assert rest.startswith("> found it\n---")

@@ -61,7 +61,9 @@ async def test_a_hundred_children_on_five_places(disk: Harness) -> None:
         assert outcome.text == "all read"
         assert model.most_at_once >= 5
         first, last = used[1], used[-1]
-        assert last - first < 10 * HEAVY, f"{(last - first) / 1000:.0f} kB more for ninety children: they are not let go of"  # fmt: skip
+        assert last - first < 10 * HEAVY, (
+            f"{(last - first) / 1000:.0f} kB more for ninety children: they are not let go of"
+        )
 
         known = s.tree.below("a")
         assert [k.path for k in known] == [f"a.{n}" for n in range(1, 101)]

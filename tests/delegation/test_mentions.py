@@ -38,8 +38,15 @@ async def test_the_model_is_told_and_hands_it_over(harness: Harness) -> None:
 
 
 async def test_an_answer_without_the_delegation_is_not_taken(harness: Harness) -> None:
-    script = {"a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."),
-                    Say("", [delegate("researcher", "x")]), Say("fin")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("I know that myself"),
+            Say("", [delegate("coder", "another one")]),
+            Say("So there."),
+            Say("", [delegate("researcher", "x")]),
+            Say("fin"),
+        ]
+    }
     async with harness.open(script) as s:
         assert (await s.session.prompt("@researcher where is it?")).text == "fin"
         complaints = [
@@ -69,8 +76,16 @@ async def test_every_way_of_handing_it_over_counts(harness: Harness, handed: Too
 
 
 async def test_continuing_one_counts_and_an_earlier_delegation_does_not(harness: Harness) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("one"), Say("from memory"),
-                    Say("", [call("delegate_task", resume="a.1", task="and y?")]), Say("two"), Say("three")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "x")]),
+            Say("one"),
+            Say("from memory"),
+            Say("", [call("delegate_task", resume="a.1", task="and y?")]),
+            Say("two"),
+            Say("three"),
+        ]
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         assert (await s.session.prompt("@researcher and y?")).text == "two"

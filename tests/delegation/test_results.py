@@ -11,8 +11,12 @@ from friday_cli.core.protocol.messages import ToolCall
 from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
 
-SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"],
-          "additionalProperties": False}  # fmt: skip
+SCHEMA = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}},
+    "required": ["count"],
+    "additionalProperties": False,
+}
 
 
 def done(result: str, status: str = "success", findings: Any = (), **claims: Any) -> ToolCall:
@@ -40,16 +44,37 @@ async def test_data_that_does_not_fit_is_sent_back_and_mended(harness: Harness) 
 FINE, FAILED = ("completed", "done"), ("failed", "reported")
 
 
-@pytest.mark.parametrize(("turns", "ended", "complaints", "words"), [
-    ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n> {\"count\": 3}\n"]),
-    ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
-    ([Say("", [done("[" * 20_000)]), Say("", [done('{"count": 3}')])], FINE, 1, ['{"count": 3}']),
-    ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
-    ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
-        "error: ## Result from 'researcher' (a.1): failed (reported)", "try 2",
-        "The result does not match the required schema: at $: 'count' is a required property",
-    ]),
-], ids=["it fits", "a final text", "it is nested too deeply", "an error needs none", "after two repairs it has failed"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("turns", "ended", "complaints", "words"),
+    [
+        (
+            [Say("", [done('{"count": 3}')])],
+            FINE,
+            0,
+            ["ok: ## Result from 'researcher' (a.1): completed\n> {\"count\": 3}\n"],
+        ),
+        ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
+        ([Say("", [done("[" * 20_000)]), Say("", [done('{"count": 3}')])], FINE, 1, ['{"count": 3}']),
+        ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
+        (
+            [Say(f"try {n}", [done("{}")]) for n in range(5)],
+            FAILED,
+            3,
+            [
+                "error: ## Result from 'researcher' (a.1): failed (reported)",
+                "try 2",
+                "The result does not match the required schema: at $: 'count' is a required property",
+            ],
+        ),
+    ],
+    ids=[
+        "it fits",
+        "a final text",
+        "it is nested too deeply",
+        "an error needs none",
+        "after two repairs it has failed",
+    ],
+)
 async def test_a_result_is_held_to_its_form(
     harness: Harness, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
 ) -> None:
@@ -65,8 +90,11 @@ def nested(depth: int) -> dict[str, Any]:
     return {"properties": {"a": nested(depth - 1)}} if depth else {}
 
 
-@pytest.mark.parametrize(("schema", "words"), [({"type": "nonsense"}, "is not valid: "), (nested(150), "is nested too deeply to be checked.")],
-                         ids=["no schema", "nested"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [({"type": "nonsense"}, "is not valid: "), (nested(150), "is nested too deeply to be checked.")],
+    ids=["no schema", "nested"],
+)
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(
     harness: Harness, schema: dict[str, Any], words: str
 ) -> None:
@@ -88,8 +116,13 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(harness
         {"claim": "tests pass", "evidence": "pytest -q"},
         {"claim": "half of it", "evidence": "src/app.py:1; src/never.py:9"},
     ]
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
-              "a.1": [Say("", [call("read_file", path="src/app.py")]), Say("", [done("see the findings", findings=findings)])]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look")]), Say("fin")],
+        "a.1": [
+            Say("", [call("read_file", path="src/app.py")]),
+            Say("", [done("see the findings", findings=findings)]),
+        ],
+    }
     s = await harness.ran(script)
     assert [f.seen for f in s.finished("a.1").findings] == [True, True, False, False, False, False]
     (read,) = s.results()
@@ -102,8 +135,13 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(harness
 
 async def test_a_child_cannot_mark_its_own_evidence(harness: Harness) -> None:
     findings = [{"claim": "x", "evidence": "a.py:1", "seen": True}]
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
-              "a.1": [Say("", [done("r", findings=findings)]), Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])])]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look")]), Say("fin")],
+        "a.1": [
+            Say("", [done("r", findings=findings)]),
+            Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])]),
+        ],
+    }
     s = await harness.ran(script)
     assert s.results("a.1")[0].startswith("error: task_result: there is no argument `findings.seen`.")
     assert "[NOT seen by the harness]" in s.results()[0]
@@ -118,8 +156,11 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
 ) -> None:
     """Also where a summary is wanted and the summarizer fails."""
     harness.config(f"[agents.delegation]\n{settings}\n")
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say(LONG)],
-              "a.2": [Say("", [done("cannot", "error")])]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look")]), Say("fin")],
+        "a.1": [Say(LONG)],
+        "a.2": [Say("", [done("cannot", "error")])],
+    }
     s = await harness.ran(script)
     (read,) = s.results()
     assert s.agents() == (["a.1", "a.2"] if settings else ["a.1"])
@@ -134,8 +175,15 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
 
 async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(harness: Harness) -> None:
     harness.config('[agents.delegation]\nlong_results = "summary"\n')
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1", offset=38_000)]), Say("fin")],
-              "a.1": [Say(LONG)], "a.2": [Say("4000 facts, numbered")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look")]),
+            Say("", [call("get_delegation_result", id="a.1", offset=38_000)]),
+            Say("fin"),
+        ],
+        "a.1": [Say(LONG)],
+        "a.2": [Say("4000 facts, numbered")],
+    }
     s = await harness.ran(script)
     first, rest = s.results()
     assert (
@@ -153,8 +201,10 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(harn
 
 async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(harness: Harness) -> None:
     harness.file("x.txt", "the secret word\n")
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
-              "a.1": [Say("inner thoughts", [call("read_file", path="x.txt")]), Say("nothing special")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("researcher", "look")]), Say("fin")],
+        "a.1": [Say("inner thoughts", [call("read_file", path="x.txt")]), Say("nothing special")],
+    }
     async with harness.open(script) as s:
         await s.session.prompt("go")
         before = list(s.record("a.1").history)

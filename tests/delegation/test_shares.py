@@ -48,9 +48,10 @@ async def test_ten_researchers_of_160_s_under_a_lead_are_all_done(harness: Harne
         for n in range(turns - 1)
     ]
     script = {
-        "a": [Say("", [delegate("lead", "all")]), Say("fin")], "a.1": [tasks(10, "worker"), Say("all of it")],
+        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
+        "a.1": [tasks(10, "worker"), Say("all of it")],
         "*": [*steps, Say("found", usage=used, delay_s=160 / turns)],
-    }  # fmt: skip
+    }
     s = await harness.ran(script)
     assert {path: s.end(path) for path in s.agents()} == dict.fromkeys(s.agents(), ("completed", "done"))
     assert len(s.agents()) == 11

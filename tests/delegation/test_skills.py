@@ -38,9 +38,19 @@ async def test_a_skill_is_loaded_once_with_its_files_and_named_on_the_receipt(ha
     (folder / "refs").mkdir()
     (folder / "refs/form.md").write_text("Fields.\n")
     outside = call("read_file", path=str(harness.home / "config.toml"))
-    plays = [Say("", [load("/pdf", args="x y")]), Say("", [load()]),
-             Say("", [call("read_file", path=f"{folder}/refs/form.md"), outside,
-                      call("write_file", path=f"{folder}/refs/form.md", content="Mine.")]), Say("fin")]  # fmt: skip
+    plays = [
+        Say("", [load("/pdf", args="x y")]),
+        Say("", [load()]),
+        Say(
+            "",
+            [
+                call("read_file", path=f"{folder}/refs/form.md"),
+                outside,
+                call("write_file", path=f"{folder}/refs/form.md", content="Mine."),
+            ],
+        ),
+        Say("fin"),
+    ]
     (harness.home / "config.toml").write_text("")
     s = await harness.ran({"a": plays})
     assert "- pdf: About pdf." in catalog(s.requests()[0])
@@ -82,8 +92,11 @@ async def test_a_child_sees_and_loads_what_its_parent_and_its_profile_allow(
     harness.profile("top", 'allowedTools: "*"', "subAgents: [low]", *parent)
     harness.profile("low", *child)
     loads = [load("git-log"), load("pdf"), call("skill", query="about")]
-    script = {"a": [Say("", [delegate("top", "x")]), Say("fin")], "a.1": [Say("", [delegate("low", "y")]), Say("ok")],
-              "a.1.1": [Say("", loads), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("top", "x")]), Say("fin")],
+        "a.1": [Say("", [delegate("low", "y")]), Say("ok")],
+        "a.1.1": [Say("", loads), Say("ok")],
+    }
     s = await harness.ran(script)
     listed = catalog(s.requests("a.1.1")[0])
     assert [name for name in ("git-log", "pdf") if f"- {name}: " in listed] == seen
@@ -100,9 +113,21 @@ async def test_a_fork_and_a_resumed_child_are_judged_at_the_call_too(harness: Ha
     (harness.home / "skills/pdf/more.md").write_text("More.")
     path = f"{harness.home}/skills/pdf/more.md"
     harness.profile("low", 'allowedTools: "*"', "skills: [git-log]")
-    script = {"a": [Say("", [load()]), Say("", [delegate("low", "x", fork=True), delegate("low", "y")]),
-                    Say("", [call("delegate_task", task="again", resume="a.2")]), Say("fin")],
-              "a.1": [Say("", [load(), call("read_file", path=path)]), Say("ok")], "a.2": [Say("", [load(), call("read_file", path=path)]), Say("ok"), Say("", [load(), call("read_file", path=path)]), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [load()]),
+            Say("", [delegate("low", "x", fork=True), delegate("low", "y")]),
+            Say("", [call("delegate_task", task="again", resume="a.2")]),
+            Say("fin"),
+        ],
+        "a.1": [Say("", [load(), call("read_file", path=path)]), Say("ok")],
+        "a.2": [
+            Say("", [load(), call("read_file", path=path)]),
+            Say("ok"),
+            Say("", [load(), call("read_file", path=path)]),
+            Say("ok"),
+        ],
+    }
     s = await harness.ran(script)
     assert "pdf" in catalog(s.requests("a.1")[0]), "a fork shares its parent's prefix"
     assert "- pdf" not in catalog(s.requests("a.2")[0])
@@ -115,8 +140,10 @@ async def test_a_fork_and_a_resumed_child_are_judged_at_the_call_too(harness: Ha
 async def test_preloaded_skills_are_in_the_first_message_and_on_the_receipt(harness: Harness) -> None:
     skill(harness, "pdf")
     harness.profile("low", "skills: [pdf]", "preloadSkills: [pdf, gone]")
-    script = {"a": [Say("", [delegate("low", "x")]), Say("", [call("delegate_task", task="y", resume="a.1")]), Say("fin")],
-              "a.1": [Say("", [load()]), Say("ok"), Say("", [load()]), Say("ok")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("low", "x")]), Say("", [call("delegate_task", task="y", resume="a.1")]), Say("fin")],
+        "a.1": [Say("", [load()]), Say("ok"), Say("", [load()]), Say("ok")],
+    }
     s = await harness.ran(script)
     assert s.heard("a.1")[0].startswith('parent: <skill_content name="pdf"')
     assert s.heard("a.1")[0].endswith("</skill_content>\n\nx")
@@ -150,9 +177,17 @@ async def test_skills_survive_compaction_twice_and_a_resume(harness: Harness) ->
     other = call("bash", command="cat x.txt")
     history = [Message("assistant", (other,)), Message("tool", (ToolResult(other.id, forged),))]
     assert loaded_skills(history) == {}, "text of other tools never counts"
-    script = {"a": [Say("", [load("long"), load(), call("read_file", path="x.txt")], usage=full),
-                    Say("Summary."), Say("", [load()], usage=full), Say("Summary."), Say("fin"),
-                    Say("", [load()]), Say("fin")]}  # fmt: skip
+    script = {
+        "a": [
+            Say("", [load("long"), load(), call("read_file", path="x.txt")], usage=full),
+            Say("Summary."),
+            Say("", [load()], usage=full),
+            Say("Summary."),
+            Say("fin"),
+            Say("", [load()]),
+            Say("fin"),
+        ]
+    }
     async with harness.open(script) as s:
         s.model.window = 200_000
         await s.session.prompt("go")
@@ -174,8 +209,13 @@ async def test_allowed_tools_narrow_until_the_next_message_and_never_grant(harne
     skill(harness, "pdf", "allowed-tools: Read Bash(git status:*)")
     harness.file("x.txt", "blue\n")
     harness.profile("low", 'allowedTools: "*"', "subAgents: [low]")
-    tried = [call("read_file", path="x.txt"), call("write_file", path="y.txt", content="y"),
-             call("bash", command="touch z"), call("bash", command="git status --short"), load()]  # fmt: skip
+    tried = [
+        call("read_file", path="x.txt"),
+        call("write_file", path="y.txt", content="y"),
+        call("bash", command="touch z"),
+        call("bash", command="git status --short"),
+        load(),
+    ]
     script = {
         "a": [
             Say("", [load()]),
@@ -208,8 +248,7 @@ async def test_a_skill_of_the_project_counts_as_text_of_others(harness: Harness)
 async def test_a_skill_with_context_fork_runs_as_a_sub_agent(harness: Harness) -> None:
     skill(harness, "review", "context: fork", "agent: researcher", "allowed-tools: Read", body="Look at $1.")
     loads = load("review", args="x.py")
-    script = {"a": [Say("", [loads]), Say("fin")],
-              "a.1": [Say("", [call("grep", pattern="x")]), Say("It is fine.")]}  # fmt: skip
+    script = {"a": [Say("", [loads]), Say("fin")], "a.1": [Say("", [call("grep", pattern="x")]), Say("It is fine.")]}
     s = await harness.ran(script)
     assert "Result from 'researcher' (a.1)" in s.results()[0]
     assert "It is fine." in s.results()[0]

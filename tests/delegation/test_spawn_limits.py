@@ -79,9 +79,11 @@ async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_th
 ) -> None:
     harness.config("[agents.delegation]\nask_above = 2\n")
     harness.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "one"), delegate("lead", "two")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "a part of it")]), Say("x")],
-              "a.2": [Say("", [delegate("researcher", "a part of it")], delay_s=1), Say("x")]}  # fmt: skip
+    script = {
+        "a": [Say("", [delegate("lead", "one"), delegate("lead", "two")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "a part of it")]), Say("x")],
+        "a.2": [Say("", [delegate("researcher", "a part of it")], delay_s=1), Say("x")],
+    }
     async with harness.open(script, attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked, "a.1") and s.tree.known("a.2").status == "waiting_user")  # type: ignore[union-attr]
@@ -102,9 +104,13 @@ async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_th
     ([0.9], "ask", [NO], "The user declined 2 agents, usually up to $"),
 ], ids=["unknown", "below", "above", "a yes", "a no"])  # fmt: skip
 async def test_a_rule_reads_what_delegations_usually_cost(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, costs: list[float], decision: str,
-    answers: list[ApprovalAnswer], outcome: str,
-) -> None:  # fmt: skip
+    harness: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+    costs: list[float],
+    decision: str,
+    answers: list[ApprovalAnswer],
+    outcome: str,
+) -> None:
     harness.config(f'[permissions]\n{decision} = ["delegate_task(estimate>1.00)"]\n')
     monkeypatch.setattr(
         MemoryStore, "runs", [PastRun("researcher", 6, 1_000, cost, 1.0) for cost in costs for _ in range(30)]

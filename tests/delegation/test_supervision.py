@@ -30,8 +30,9 @@ def write(name: str, text: str = "x") -> Any:
 
 
 def ruling(verdict: str, reason: str = "because", correction: str = "") -> Say:
-    return Say(json.dumps({"verdict": verdict, "reason": reason, "correction": correction}),
-               usage=Usage(input=100, output=7))  # fmt: skip
+    return Say(
+        json.dumps({"verdict": verdict, "reason": reason, "correction": correction}), usage=Usage(input=100, output=7)
+    )
 
 
 class SupervisedModel:
@@ -81,8 +82,9 @@ async def test_what_agrees_is_accepted_without_asking_a_model(harness: Harness) 
 async def test_a_continued_child_is_held_to_what_it_means_to_do_now(harness: Harness) -> None:
     """What it changed before it was continued was looked at then."""
     harness.profile(*PROFILE)
-    supervised = SupervisedModel([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(),
-                   Say("It holds x.")])  # fmt: skip
+    supervised = SupervisedModel(
+        [intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(), Say("It holds x.")]
+    )
     async with harness.open(supervised) as s:
         await s.session.prompt("go")
         await s.session.result(await s.session.start_agent("a.1", "what does it hold?"))
@@ -102,9 +104,10 @@ async def test_the_intent_comes_before_any_tool_can_run(harness: Harness) -> Non
 
 async def test_a_wrong_result_is_redone_and_mended(harness: Harness) -> None:
     harness.profile(*PROFILE)
-    supervised = SupervisedModel([intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]),
-                   Say("I wrote out.txt, really")],
-                  [ruling("redo", "the file was not written", "write out.txt and check that it is there")])  # fmt: skip
+    supervised = SupervisedModel(
+        [intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]), Say("I wrote out.txt, really")],
+        [ruling("redo", "the file was not written", "write out.txt and check that it is there")],
+    )
     s = await harness.ran(supervised)
     assert s.end("a.1") == ("completed", "done")
     assert s.finished("a.1").result == "I wrote out.txt, really"
@@ -122,8 +125,10 @@ async def test_a_wrong_result_is_redone_and_mended(harness: Harness) -> None:
 
 async def test_what_was_not_said_before_parts(harness: Harness) -> None:
     harness.profile(*PROFILE)
-    supervised = SupervisedModel([intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
-                  [ruling("accept", "harmless")])  # fmt: skip
+    supervised = SupervisedModel(
+        [intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
+        [ruling("accept", "harmless")],
+    )
     s = await harness.ran(supervised)
     (verdict,) = s.of(Verdict, "a.1")
     assert verdict.reasons == ("changed without stating it: else.txt",)
@@ -133,8 +138,10 @@ async def test_what_was_not_said_before_parts(harness: Harness) -> None:
 
 async def test_a_result_is_redone_once_and_then_refused(harness: Harness) -> None:
     harness.profile(*PROFILE)
-    supervised = SupervisedModel([intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
-                  [ruling("redo", "nothing there"), ruling("redo", "still nothing")])  # fmt: skip
+    supervised = SupervisedModel(
+        [intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
+        [ruling("redo", "nothing there"), ruling("redo", "still nothing")],
+    )
     s = await harness.ran(supervised)
     assert s.end("a.1") == ("failed", "supervision")
     assert s.finished("a.1").result == "I wrote it, I swear"
@@ -225,8 +232,10 @@ async def test_it_is_inherited_and_can_only_get_stricter(
 async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(harness: Harness) -> None:
     """What supervision takes is the child's to pay, and counted once."""
     harness.profile(*PROFILE)
-    supervised = SupervisedModel([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
-                  [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")])  # fmt: skip
+    supervised = SupervisedModel(
+        [intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
+        [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")],
+    )
     async with harness.open(supervised, flags={"limits.max_tokens": 500_000}) as s:
         await s.session.prompt("go")
         assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
@@ -267,8 +276,9 @@ async def test_another_model_can_be_the_supervisor(harness: Harness) -> None:
 async def test_what_is_said_while_a_person_decides_is_still_heard(harness: Harness) -> None:
     harness.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     turns = [Say("I wrote it"), intent(), Say("in English, as you said")]
-    async with harness.open(SupervisedModel([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]),
-                          attended=True) as s:  # fmt: skip
+    async with harness.open(
+        SupervisedModel([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]), attended=True
+    ) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(QuestionAsked))
         await s.session.send("a.1", "in English, please")

@@ -174,16 +174,26 @@ class Friday:
         return [f"{item['status']}: {item['text']}" for item in items if item["kind"] == "tool"]
 
     def start(
-        self, *argv: str, stdin: int | IO[Any] = subprocess.DEVNULL, stdout: int | IO[Any] = subprocess.PIPE,
-        stderr: int | IO[Any] = subprocess.PIPE, model: str | None = None,
-        program: Sequence[str] = ("-m", "friday_cli", "ask"), **env: str,
-    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        self,
+        *argv: str,
+        stdin: int | IO[Any] = subprocess.DEVNULL,
+        stdout: int | IO[Any] = subprocess.PIPE,
+        stderr: int | IO[Any] = subprocess.PIPE,
+        model: str | None = None,
+        program: Sequence[str] = ("-m", "friday_cli", "ask"),
+        **env: str,
+    ) -> subprocess.Popen[bytes]:
         """`friday ask`, or another `program` for Python with its arguments, in its own process and session."""
         given = ["-m", self.model] if model is None else ["-m", model] if model else []
         process = subprocess.Popen(
             [sys.executable, *program, *given, *argv],
-            stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.project, env=self.env | env, start_new_session=True,
-        )  # fmt: skip
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=self.project,
+            env=self.env | env,
+            start_new_session=True,
+        )
         self._started.append(process)
         return process
 

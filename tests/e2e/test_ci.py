@@ -110,8 +110,16 @@ def test_text_on_standard_error_is_no_command_also_while_standard_output_is_a_fi
     )
     with (tmp_path / "answer.txt").open("w+") as file:
         command = [sys.executable, "-m", "friday_cli", "ask", "go", "--ci", "--max-cost", "1", "--model", job.model]
-        ran = subprocess.run(command, cwd=job.project, env=job.env, stdin=subprocess.DEVNULL, stdout=file,
-                             stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
+        ran = subprocess.run(
+            command,
+            cwd=job.project,
+            env=job.env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
         file.seek(0)
         assert "::" not in file.read(), "a file has the answer only"
     remarks = [line for line in ran.stderr.splitlines() if not re.match(r"::(stop-commands::)?[0-9a-f]{32}", line)]

@@ -82,8 +82,13 @@ def test_a_time_limit_hands_back_what_the_sub_agents_finished(friday: Friday) ->
     friday.plays(TIMED)
     ran = friday("go", "--timeout", "3")
     assert ran.code == 5
-    for words in ("(a.1): completed\n> one is found\n", "(a.2): completed\n> two is found\n", "> half of three\n",
-                  "(a.3): cancelled (parent)", "delegate_id: a.3"):  # fmt: skip
+    for words in (
+        "(a.1): completed\n> one is found\n",
+        "(a.2): completed\n> two is found\n",
+        "> half of three\n",
+        "(a.3): cancelled (parent)",
+        "delegate_id: a.3",
+    ):
         assert words in ran.out
     shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli"))
     assert "> one is found" in shown.out
@@ -115,8 +120,13 @@ def test_after_a_kill_the_next_process_shows_and_reads_what_was_finished(friday:
     friday.plays("agents: {a: [{text: 'I had: {results}'}]}")
     ran = friday("and?", "-c")
     assert ran.code == 0
-    for words in ("(a.1): completed\n> # One is found\n", "continue with get_delegation_result(id='a.1', offset=325)",
-                  "(a.2): interrupted (process)", "> half of two\n", "delegate_id: a.2"):  # fmt: skip
+    for words in (
+        "(a.1): completed\n> # One is found\n",
+        "continue with get_delegation_result(id='a.1', offset=325)",
+        "(a.2): interrupted (process)",
+        "> half of two\n",
+        "delegate_id: a.2",
+    ):
         assert words in ran.out
     shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli")).out
     agents = shown.rpartition("\nAgents\n")[2]

@@ -129,8 +129,18 @@ CASES: dict[str, Case] = {
     ),
 }  # fmt: skip
 EVERY = [(name, wire, "http") for name, case in CASES.items() for wire in case.wires]
-SDK = ("F1 rate limit", "F3 rate limit for 90 s", "F4 quota", "F6 a page with 502", "F10 reset in the text",
-       "F12 no end mark in the arguments", "F13 silence", "F16 overloaded inside", "F33 credentials", "F40 redirect")  # fmt: skip
+SDK = (
+    "F1 rate limit",
+    "F3 rate limit for 90 s",
+    "F4 quota",
+    "F6 a page with 502",
+    "F10 reset in the text",
+    "F12 no end mark in the arguments",
+    "F13 silence",
+    "F16 overloaded inside",
+    "F33 credentials",
+    "F40 redirect",
+)
 EVERY += [(name, wire, "sdk") for name in SDK for wire in WIRES]
 in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
 
@@ -246,8 +256,20 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("name", ["F1 rate limit", "F5 internal 500", "F9 reset at once", "F10 reset in the text",
-                                  "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event", "F28 only thinking"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "F1 rate limit",
+        "F5 internal 500",
+        "F9 reset at once",
+        "F10 reset in the text",
+        "F12 no end mark",
+        "F13 silence",
+        "F16 overloaded inside",
+        "F23 a broken event",
+        "F28 only thinking",
+    ],
+)
 @paced
 def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire, pace: float) -> None:
     case = CASES[name]

@@ -21,12 +21,15 @@ DOT = base64.b64decode(
 EMPTY = 'friday: No prompt: standard input is empty. Run `friday ask "your question"`, or pipe the question in.\n'
 
 
-@pytest.mark.parametrize(("prompt", "given", "out"), [
-    (["explain"], "\ufeffline é\r\nlast\n".encode(), "explain\n\n<stdin>\nline é\nlast\n</stdin>\n"),
-    *(([*prompt], b"all of it\xff\n", "all of it\ufffd\n") for prompt in ("-", "")),
-    *(([*prompt], given, EMPTY) for prompt in ("-", "") for given in (b"", b" \n\t")),
-    *((["hi"], given, "hi\n") for given in (None, b"", b" \n")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("prompt", "given", "out"),
+    [
+        (["explain"], "\ufeffline é\r\nlast\n".encode(), "explain\n\n<stdin>\nline é\nlast\n</stdin>\n"),
+        *(([*prompt], b"all of it\xff\n", "all of it\ufffd\n") for prompt in ("-", "")),
+        *(([*prompt], given, EMPTY) for prompt in ("-", "") for given in (b"", b" \n\t")),
+        *((["hi"], given, "hi\n") for given in (None, b"", b" \n")),
+    ],
+)
 def test_standard_input_is_the_prompt_or_added_to_it(
     friday: Friday, prompt: list[str], given: bytes | None, out: str
 ) -> None:

@@ -75,9 +75,13 @@ def test_a_login_by_a_pasted_address(console: Console) -> None:
         entry = {"url": service.url, "oauth": {"scope": "read"}}
         (console.friday_home / "mcp.json").write_text(json.dumps({"mcpServers": {"notes": entry}}))
         with subprocess.Popen(
-            [sys.executable, "-m", "friday_cli", "mcp", "login", "notes", "--no-browser"], env=console.env,
-            cwd=console.project, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as running:  # fmt: skip
+            [sys.executable, "-m", "friday_cli", "mcp", "login", "notes", "--no-browser"],
+            env=console.env,
+            cwd=console.project,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running:
             assert running.stdin is not None
             assert running.stderr is not None
             address = next(found[0] for line in running.stderr if (found := re.search(r"http\S+", line)))

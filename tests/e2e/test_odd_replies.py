@@ -326,8 +326,12 @@ def test_f43_one_child_stalls_until_its_time_limit(friday: Friday, wire: Wire, p
     assert "fast is well" in ran.document["result"]
 
 
-BAD_CALL = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
-            "failed_generation": "<function=read_file>a.txt"}  # fmt: skip
+BAD_CALL = {
+    "message": "Failed to call a function.",
+    "type": "invalid_request_error",
+    "code": "tool_use_failed",
+    "failed_generation": "<function=read_file>a.txt",
+}
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -43,15 +43,18 @@ def test_a_command_of_ones_own_is_sent_with_what_stands_behind_it(doing: Friday)
     assert "alpha" in ran.document["result"]
 
 
-@pytest.mark.parametrize(("argv", "made", "ran", "denied"), [
-    *((argv, False, False, 2) for argv in ((), ("--mode", "ask"), ("--mode", "plan"))),
-    *((argv, True, True, 0) for argv in (("--mode", "edits"), ("--yolo",))),
-    (("--yolo", "--deny", "bash"), True, False, 2),
-    (("--yolo", "--deny", "write_file(*.txt)"), False, False, 2),
-    (("--allow", "bash(echo *)"), False, False, 2),  # a redirection is more than the rule allows
-    (("--allow", "write_file(made.*)", "--allow", "Bash(echo:*)"), True, False, 1),
-    (("--allow", "bash(echo *)", "--deny", "bash(echo hello)"), False, False, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argv", "made", "ran", "denied"),
+    [
+        *((argv, False, False, 2) for argv in ((), ("--mode", "ask"), ("--mode", "plan"))),
+        *((argv, True, True, 0) for argv in (("--mode", "edits"), ("--yolo",))),
+        (("--yolo", "--deny", "bash"), True, False, 2),
+        (("--yolo", "--deny", "write_file(*.txt)"), False, False, 2),
+        (("--allow", "bash(echo *)"), False, False, 2),  # a redirection is more than the rule allows
+        (("--allow", "write_file(made.*)", "--allow", "Bash(echo:*)"), True, False, 1),
+        (("--allow", "bash(echo *)", "--deny", "bash(echo hello)"), False, False, 3),
+    ],
+)
 def test_rights(doing: Friday, argv: tuple[str, ...], made: bool, ran: bool, denied: int) -> None:
     found = doing.json("do it", *argv)
     assert found.code == 0
@@ -104,8 +107,10 @@ def test_the_model_of_sub_agents(friday: Friday, wire: Wire) -> None:
         friday.profile("picky", f"model: {provider}/third", "allowedTools: []")
         ran = friday.json("go", "--subagent-model", f"{provider}/second")
     assert {t.agent: t.body["model"] for t in server.turns} == {
-        "root": friday.model.partition("/")[2], "kid": "second", "own": "third",
-    }  # fmt: skip
+        "root": friday.model.partition("/")[2],
+        "kid": "second",
+        "own": "third",
+    }
     assert ran.document["model"] == friday.model
 
 

@@ -24,8 +24,12 @@ def install(python: Path, *args: str | Path) -> None:
     env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
     ran = subprocess.run(
         [sys.executable, "-m", "pip", "--python", str(python), *words],
-        env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100,
-    )  # fmt: skip
+        env=env,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=100,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -71,9 +71,14 @@ def test_commands_end_where_the_parent_has_blocked_signals(friday: Friday) -> No
     command = [sys.executable, "-m", "friday_cli", "ask", "-m", friday.model, "--yolo", "--timeout", "50", "go"]
     blocked = [signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1]
     done = subprocess.run(
-        command, cwd=friday.project, env=friday.env, capture_output=True, timeout=60, check=False,
+        command,
+        cwd=friday.project,
+        env=friday.env,
+        capture_output=True,
+        timeout=60,
+        check=False,
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, blocked),
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (0, b"Done.\n")
     assert (friday.project / "made").read_text() == "hi\n"
 

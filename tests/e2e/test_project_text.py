@@ -83,9 +83,16 @@ def link(project: Path, name: str, target: str) -> None:
 
 
 WAYS: list[Callable[[Path, str], None]] = [
-    imports, imports_of_an_import, imports_a_link, is_a_link, command_names, command_is_a_link, commands_are_a_linked_folder,
-    skill_is_a_link, profile_is_a_link,
-]  # fmt: skip
+    imports,
+    imports_of_an_import,
+    imports_a_link,
+    is_a_link,
+    command_names,
+    command_is_a_link,
+    commands_are_a_linked_folder,
+    skill_is_a_link,
+    profile_is_a_link,
+]
 FILES = {
     ".env": "", "server.pem": "", "a/.aws/x.md": "", "../outside.md": "",
     "notes.md": ".gitignore: notes.md", "private/deep/a.md": ".gitignore: private/", "mine.md": ".git/info/exclude: mine.md",
@@ -164,10 +171,18 @@ def test_a_command_of_a_project_brings_files_of_the_folder_and_the_person_any_of
         assert "BUILD-LOG" in sent_by(friday, "--trust", prompt=prompt)[0], prompt
 
 
-@pytest.mark.parametrize("prompt", [
-    "see https://a.example/?x=@a.txt", "see https://a.example/#@a.txt", "> he said @a.txt", "  > @a.txt\n> @a.txt",
-    "```\n@a.txt\n```", "~~~sh\ncat @a.txt\n", "me@a.txt",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "see https://a.example/?x=@a.txt",
+        "see https://a.example/#@a.txt",
+        "> he said @a.txt",
+        "  > @a.txt\n> @a.txt",
+        "```\n@a.txt\n```",
+        "~~~sh\ncat @a.txt\n",
+        "me@a.txt",
+    ],
+)
 def test_links_quotes_and_code_in_a_prompt_name_no_files(friday: Friday, prompt: str) -> None:
     put(friday.project, "a.txt", HIDDEN)
     assert HIDDEN not in sent_by(friday, prompt=prompt)[0]

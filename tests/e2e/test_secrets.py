@@ -72,10 +72,19 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         assert ran[-1].code == 1
     session = ran[1].document["session_id"]
     commands = (
-        "sessions list", "sessions show", *(f"sessions export {session} --format {form}" for form in ("md", "json", "atif")),
-        f"sessions show {session}", "sessions stats", "config show", "config show --json", "auth list", "models",
-        "doctor", "profiles list", "permissions list",
-    )  # fmt: skip
+        "sessions list",
+        "sessions show",
+        *(f"sessions export {session} --format {form}" for form in ("md", "json", "atif")),
+        f"sessions show {session}",
+        "sessions stats",
+        "config show",
+        "config show --json",
+        "auth list",
+        "models",
+        "doctor",
+        "profiles list",
+        "permissions list",
+    )
     ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
     assert [line for line in ran[-1].lines if "No such" in line] == []
     assert ran[-1].out.count("\nexit code 0") == len(commands), ran[-1].out

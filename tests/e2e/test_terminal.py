@@ -214,8 +214,23 @@ def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
 EVIL = (
     "\x1b]52;c;ZXZpbA==\x07\x1b]52;c;ZXZpbA==\x1b\\\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x9b2J\x9d0;x\x9c\x1bc\x1b[6n"
     "\x1b_apc\x1b\\\x1bPdcs\x1b\\\x07\x08\x08\x08\rover\u202egnp.exe\u2066\u200b\U000e0041[@click=app.quit]x[/] [/nope] [bold]b[/bold]"
-)  # fmt: skip
-FORBIDDEN = ("\x07", "\x08", "\x9b", "\x9d", "\u202e", "\u2066", "\u200b", "\U000e0041", "\x1b]", "\x1bc", "\x1bP", "\x1b_", "\x1b[6n", "\x1b[2J")  # fmt: skip
+)
+FORBIDDEN = (
+    "\x07",
+    "\x08",
+    "\x9b",
+    "\x9d",
+    "\u202e",
+    "\u2066",
+    "\u200b",
+    "\U000e0041",
+    "\x1b]",
+    "\x1bc",
+    "\x1bP",
+    "\x1b_",
+    "\x1b[6n",
+    "\x1b[2J",
+)
 
 
 def evil(turn: Turn) -> Say:

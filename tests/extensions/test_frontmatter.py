@@ -66,8 +66,12 @@ def test_bad_blocks_say_line_and_remedy(block: str, line: int, words: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("hello", "no front matter"), ("---\nname: a\n", "is not closed"), ("---\n" + "a: b\n" * 5000 + "---\n", "longer than")],
-)  # fmt: skip
+    [
+        ("hello", "no front matter"),
+        ("---\nname: a\n", "is not closed"),
+        ("---\n" + "a: b\n" * 5000 + "---\n", "longer than"),
+    ],
+)
 def test_what_is_no_front_matter(text: str, words: str) -> None:
     assert words in str(wrong(text))
     assert wrong(text).line == 1

@@ -63,15 +63,26 @@ def test_the_parts_of_a_plugin_are_in_fixed_places(tmp_path: Path) -> None:
 
 
 REFUSED: tuple[dict[str, Any], ...] = (
-    {"name": "x"}, {**MANIFEST, "$schema": SCHEMA.format("plugin").replace("1.0.0", "9.0.0")}, {"$schema": MANIFEST["$schema"]},
-    *({**MANIFEST, "name": name} for name in ("", "My-Plugin", "-start", "has--double", "too..many", "end-", "a" * 65, 3)),
-    {**MANIFEST, "version": 1}, {**MANIFEST, "author": {"nick": "x"}}, {**MANIFEST, "author": {"name": 1}},
-    {**MANIFEST, "author": "x"}, {**MANIFEST, "keywords": ["a", 1]}, {**MANIFEST, "license": ["MIT"]},
-)  # fmt: skip
+    {"name": "x"},
+    {**MANIFEST, "$schema": SCHEMA.format("plugin").replace("1.0.0", "9.0.0")},
+    {"$schema": MANIFEST["$schema"]},
+    *(
+        {**MANIFEST, "name": name}
+        for name in ("", "My-Plugin", "-start", "has--double", "too..many", "end-", "a" * 65, 3)
+    ),
+    {**MANIFEST, "version": 1},
+    {**MANIFEST, "author": {"nick": "x"}},
+    {**MANIFEST, "author": {"name": 1}},
+    {**MANIFEST, "author": "x"},
+    {**MANIFEST, "keywords": ["a", 1]},
+    {**MANIFEST, "license": ["MIT"]},
+)
 READ: tuple[dict[str, Any], ...] = (
     *({**MANIFEST, "name": name} for name in ("my-plugin", "acme.tools", "lint3r", "a", "a" * 64)),
-    {**MANIFEST, "extensions": "x"}, {**MANIFEST, "homepage": "no address"}, {**MANIFEST, "more": None},
-)  # fmt: skip
+    {**MANIFEST, "extensions": "x"},
+    {**MANIFEST, "homepage": "no address"},
+    {**MANIFEST, "more": None},
+)
 
 
 @pytest.mark.parametrize("manifest", REFUSED)
@@ -89,11 +100,16 @@ def test_other_faults_of_a_manifest_refuse_nothing(tmp_path: Path, manifest: dic
 
 
 GOOD: dict[str, Any] = {
-    "local": {"type": "stdio", "command": "./bin/run", "args": ["${PLUGIN_ROOT}/x", "${HOME}", "${PLUGIN_DATA}"], "env": {"A": "${PLUGIN_DATA}/a"}},
+    "local": {
+        "type": "stdio",
+        "command": "./bin/run",
+        "args": ["${PLUGIN_ROOT}/x", "${HOME}", "${PLUGIN_DATA}"],
+        "env": {"A": "${PLUGIN_DATA}/a"},
+    },
     "bare": {"type": "stdio", "command": "npx", "cwd": "${PLUGIN_DATA}/work"},
     "far": {"type": "streamable-http", "url": "https://example.org/mcp", "headers": {"X-A": "${HOME}"}},
     "near": {"type": "streamable-http", "url": "http://127.0.0.1:8080/mcp"},
-}  # fmt: skip
+}
 BAD: dict[str, Any] = {
     "no type": {"command": "x"}, "unknown type": {"type": "pipe", "command": "x"}, "old": {"type": "sse", "url": "https://x.org"},
     "field": {"type": "stdio", "command": "x", "timeout": 1}, "other": {"type": "stdio", "command": "x", "url": "https://x.org"},
@@ -149,9 +165,14 @@ def test_servers_of_a_plugin_with_a_long_name_stay_apart(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "document",
-    ["{", {"mcpServers": {}}, {"$schema": SCHEMA.format("mcp").replace("1.0", "1.1"), "mcpServers": GOOD},
-     {"$schema": SCHEMA.format("mcp"), "mcpServers": GOOD, "more": 1}, {"$schema": SCHEMA.format("mcp")}],
-)  # fmt: skip
+    [
+        "{",
+        {"mcpServers": {}},
+        {"$schema": SCHEMA.format("mcp").replace("1.0", "1.1"), "mcpServers": GOOD},
+        {"$schema": SCHEMA.format("mcp"), "mcpServers": GOOD, "more": 1},
+        {"$schema": SCHEMA.format("mcp")},
+    ],
+)
 def test_a_file_of_servers_that_is_not_valid_disables_only_servers(tmp_path: Path, document: Any) -> None:
     plugin = plugin_in(
         tmp_path, {"plugin.json": MANIFEST, "mcp.json": document, "skills/a/SKILL.md": SKILL.format("a")}

@@ -30,8 +30,11 @@ def found(root: Path, **more: object) -> lookup.Skills:
 
 def test_the_first_place_with_a_name_wins(root: Path, tmp_path: Path) -> None:
     below = root / "sub"
-    places = [tmp_path / "home/friday/skills", *(top / name for top in (below, root) for name in files.IN_PROJECT),
-              *(tmp_path / "home" / name for name in files.IN_HOME)]  # fmt: skip
+    places = [
+        tmp_path / "home/friday/skills",
+        *(top / name for top in (below, root) for name in files.IN_PROJECT),
+        *(tmp_path / "home" / name for name in files.IN_HOME),
+    ]
     for number, place in enumerate(places):
         for name in range(number, len(places)):
             put(place, f"s{name}")

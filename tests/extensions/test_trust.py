@@ -96,8 +96,9 @@ def test_instructions_that_cannot_be_read_break_nothing(root: Path, tmp_path: Pa
     found = instructions.read(root / "src", root=root, config=tmp_path, trusted=True)
     assert found.files == ()
     assert [notice.rpartition(" is skipped: ")[2] for notice in found.notices] == [
-        f"it links to a file that is left out: it is outside {root}.", "it is larger than 1,000,000 bytes.",
-    ]  # fmt: skip
+        f"it links to a file that is left out: it is outside {root}.",
+        "it is larger than 1,000,000 bytes.",
+    ]
 
 
 def test_everything_else_may_change(root: Path) -> None:
@@ -135,12 +136,15 @@ def link(target: str, name: str = ".friday") -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     "make",
     [
-        link("../outside/config.toml", ".mcp.json"), link("../outside"), lambda root: os.mkfifo(root / ".mcp.json"),
-        lambda root: put(root / ".friday/config.toml", "#" * 1_000_001), link("src", ".claude/agents/inner"),
+        link("../outside/config.toml", ".mcp.json"),
+        link("../outside"),
+        lambda root: os.mkfifo(root / ".mcp.json"),
+        lambda root: put(root / ".friday/config.toml", "#" * 1_000_001),
+        link("src", ".claude/agents/inner"),
         lambda root: put(root / ".friday" / "/".join("abcdefghijk") / "x.md"),
     ],
     ids=["outside file", "outside folder", "pipe", "huge", "inner folder", "deep"],
-)  # fmt: skip
+)
 def test_what_cannot_be_pinned_down_cannot_be_trusted(
     root: Path, tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
@@ -167,8 +171,16 @@ def test_a_strange_file_in_profiles_is_left_out_and_harms_nobody(root: Path, tmp
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"\xff", b'{"folders": {}}', b'{"version": 99, "folders": {}}', b'{"version": 1, "folders": {"/": 3}}'],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"folders": {}}',
+        b'{"version": 99, "folders": {}}',
+        b'{"version": 1, "folders": {"/": 3}}',
+    ],
+)
 def test_a_damaged_or_newer_store_trusts_nothing_and_is_not_overwritten(root: Path, content: bytes) -> None:
     trust.decide(root, True)
     trust.store_file().write_bytes(content)

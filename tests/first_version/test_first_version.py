@@ -44,8 +44,14 @@ def old(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_the_tree_of_an_old_session_is_shown(old: Console) -> None:
     tree = old("sessions", "show", SESSION, "--tree").out
-    for part in ("a.1 coder · completed", "a.2 reviewer · completed", "a.3 researcher · failed (provider)",
-                 "changed: a.txt +1 -1", "WARNING: says that a command ran", "calls denied: 1"):  # fmt: skip
+    for part in (
+        "a.1 coder · completed",
+        "a.2 reviewer · completed",
+        "a.3 researcher · failed (provider)",
+        "changed: a.txt +1 -1",
+        "WARNING: says that a command ran",
+        "calls denied: 1",
+    ):
         assert part in tree, tree
 
 

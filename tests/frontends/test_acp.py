@@ -323,12 +323,15 @@ async def test_every_card_has_an_end_and_a_cancelled_question_is_withdrawn(proje
     """Also of a call that was asked about and never ran, and of sub-agents that run twice."""
     play = {
         "a": [
-            delegates("first"), delegates("second", resume="a.1"), delegates("x", background=True), calls("delegate_task", task=""),
+            delegates("first"),
+            delegates("second", resume="a.1"),
+            delegates("x", background=True),
+            calls("delegate_task", task=""),
             calls("bash", command="touch made"),
         ],
         "a.1": [calls("delegate_task", task="not mine"), {"text": "one"}, {"text": "two"}],
         "a.2": [{"text": "three"}],
-    }  # fmt: skip
+    }
     async with editor(project, play, can=can, permission=lambda _: None) as client:
         name = await client.new(project)
         running = asyncio.create_task(client.prompt(name))
@@ -365,9 +368,12 @@ async def test_a_person_may_say_why_not_and_answer_freely(project: Path) -> None
         ]
     }
     answers = {"reason": "use the other folder", "other": "violet"}
-    answer: Answer = lambda asked: {"result": {"action": "accept", "content": {  # noqa: E731
-        field: answers[field] for field in asked["requestedSchema"]["properties"] if field in answers
-    }}}  # fmt: skip
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        fields = asked["requestedSchema"]["properties"]
+        content = {field: answers[field] for field in fields if field in answers}
+        return {"result": {"action": "accept", "content": content}}
+
     async with editor(project, play, permission=chosen("reject_once"), question=answer) as client:
         name = await client.new(project)
         await client.prompt(name)

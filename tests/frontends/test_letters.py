@@ -19,11 +19,11 @@ CONSTRUCTS = (
     "<details>\n<summary>More</summary>\nInside\n</details>",
     "a <b>bold</b> <br/> word <!-- hidden comment --> <?php code ?> <![CDATA[data]]> <!DOCTYPE html>",
     "<script>\nalert('x')\n\nsecond\n</script>",
-    "<div\nclass=\"wide\">\n\n*inner*\n\n</div>",
+    '<div\nclass="wide">\n\n*inner*\n\n</div>',
     "Sources:\n\n[1]: https://example.com/first\n[two]: <https://example.com/second> 'With a title'",
     "See [the page][1] and [1] and [one][].\n\nElse.\n\n[1]: https://example.com/later\n\n[one]: /elsewhere",
     "[^1]: A footnote.\n\nWith a mark[^1].",
-    "[text](https://example.com/path?query=value#part \"a title\") and <https://auto.example.com> <me@example.com>",
+    '[text](https://example.com/path?query=value#part "a title") and <https://auto.example.com> <me@example.com>',
     "[](/empty) [<tag>](<a url with blanks>) [föö](/föö) [`code`](/c) [**bold**](/b 'two\nlines')",
     "![alternative](picture.png 'caption') in a ![line](x.jpg) and [![badge](badge.svg)](https://ci.example.com)",
     "![outer [inner](nested) ![deep](deepest)](source)",
@@ -41,12 +41,12 @@ CONSTRUCTS = (
     "# One `two` [three](/four) #\n\nSetext\n======\n\nOther\n---\nunder\n***\nrule",
     "*a **b ~~c~~ `d`** e* __f__ \\*g\\* h\\\ni  \nj",
     "&notanentity; `&copy;` x &amp y AT&T a&b;",
-    "[not a link] [also not](no end [x]: y\n\n[label]:\n/address\n\"title\"",
+    '[not a link] [also not](no end [x]: y\n\n[label]:\n/address\n"title"',
     "[javascript](javascript:alert) ![data](data:text/html;base64,abc)",
     "A heading without blank\n# head\n<p>text\n***\n[z]: /z\n```js\ncode\n```\nafter",
     "Term\n: Definition\n\n<kbd>Ctrl</kbd> H<sub>two</sub>O $x^2$ \\(y\\)",
     "文字 <タグ> [ссылка]: /путь — ελληνικά",
-)  # fmt: skip
+)
 
 
 def letters(text: str) -> Counter[str]:

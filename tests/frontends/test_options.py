@@ -41,10 +41,22 @@ PLAIN_CHAT = [
     ["--effort=high", "--yolo", "--trust", "--profile", "-odd"],
 ]
 ODD: list[list[str]] = [
-    ["--help"], ["-h"], ["--nope"], ["a", "b"], ["--model"], ["--max-turns", "many"], ["--max-turns", "1.5"],
-    ["--mode", "wild"], ["--effort", "huge"], ["--output-format", "xml"], ["--quiet=1", "x"], ["-qc", "x"], ["-mopus", "x"],
-    ["--yol", "x"], ["--timeout", "soon"],
-]  # fmt: skip
+    ["--help"],
+    ["-h"],
+    ["--nope"],
+    ["a", "b"],
+    ["--model"],
+    ["--max-turns", "many"],
+    ["--max-turns", "1.5"],
+    ["--mode", "wild"],
+    ["--effort", "huge"],
+    ["--output-format", "xml"],
+    ["--quiet=1", "x"],
+    ["-qc", "x"],
+    ["-mopus", "x"],
+    ["--yol", "x"],
+    ["--timeout", "soon"],
+]
 
 
 @pytest.fixture

@@ -68,8 +68,9 @@ def test_json_of_a_tree_that_was_still_at_work(capsys: pytest.CaptureFixture[str
     head = (found["session_id"], found["model"], found["result"], found["exit_code"])
     assert head == ("5e55-10n", "p/m", "so far", 130)
     assert [(a["path"], a["parent"], a["status"], a["stop_reason"]) for a in found["agents"]] == [
-        ("a", None, "running", None), ("a.1", "a", "running", None),
-    ]  # fmt: skip
+        ("a", None, "running", None),
+        ("a.1", "a", "running", None),
+    ]
     assert found["usage"]["input_tokens"] == 100
     assert (found["cost_usd"], found["agents"][1]["cost_usd"]) == (0.25, 0.25)
     assert found["agents"][0]["duration_s"] > 0
@@ -97,8 +98,11 @@ def test_json_of_a_run_that_is_abandoned_has_what_was_being_written(capsys: pyte
     writer.abandon(130)
     found = document(capsys)
     assert (found["status"], found["stop_reason"], found["result"], found["exit_code"]) == (
-        "cancelled", "aborted", "half a sen", 130,
-    )  # fmt: skip
+        "cancelled",
+        "aborted",
+        "half a sen",
+        130,
+    )
 
 
 def test_json_has_strange_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,8 +147,10 @@ def test_text_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.out == "the answer\nis\n"
     assert said.err.splitlines() == [
-        "friday: scripted", "friday: look here", "friday: session 5e55-10n · 1 sub-agent · 107 tokens · $0.2500 · 5.0 s",
-    ]  # fmt: skip
+        "friday: scripted",
+        "friday: look here",
+        "friday: session 5e55-10n · 1 sub-agent · 107 tokens · $0.2500 · 5.0 s",
+    ]
 
 
 def test_a_long_wait_is_said_where_no_countdown_is_seen(capsys: pytest.CaptureFixture[str]) -> None:

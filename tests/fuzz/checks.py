@@ -25,8 +25,15 @@ LEGAL = {
 """How an agent may end, and why."""
 DUST = 1e-6
 BETWEEN = (
-    ev.Notice, ev.InboxMessage, ev.Prefix, ev.Compacted, ev.Rewound, ev.Checkpoint, ev.Reviewed, ev.PersonCommand,
-)  # fmt: skip
+    ev.Notice,
+    ev.InboxMessage,
+    ev.Prefix,
+    ev.Compacted,
+    ev.Rewound,
+    ev.Checkpoint,
+    ev.Reviewed,
+    ev.PersonCommand,
+)
 """What may happen to the main agent while it does not run."""
 
 
@@ -183,8 +190,14 @@ def _right(rules: Rules, name: str, effect: str) -> str:
     said = {rule.decision for rule in rules.rules if rule.tool == name}
     default = {"write": "ask", "run": "ask", "net": "ask"}
     modes: dict[str | None, dict[str, str]]
-    modes = {"ask": default, "edits": {**default, "write": "allow"}, "auto": {**default, "write": "allow"},
-             "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}, None: {}}  # fmt: skip
+    modes = {
+        "ask": default,
+        "edits": {**default, "write": "allow"},
+        "auto": {**default, "write": "allow"},
+        "plan": {**default, "write": "deny", "run": "deny", "save": "deny"},
+        "yolo": {},
+        None: {},
+    }
     return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
 
 

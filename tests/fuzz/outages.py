@@ -88,12 +88,17 @@ def play(seed: int) -> tuple[list[str], Counter[str]]:
 async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
     model = Wire(rng)
     profiles = {
-        "lead": Profile(offers=("worker",), tokens=900_000, time_s=LIMIT_S), "worker": Profile(tokens=900_000, time_s=LIMIT_S),
-    }  # fmt: skip
+        "lead": Profile(offers=("worker",), tokens=900_000, time_s=LIMIT_S),
+        "worker": Profile(tokens=900_000, time_s=LIMIT_S),
+    }
     bench = Bench(
-        model, [make("look")], profiles, Profile(tokens=0, time_s=5 * LIMIT_S, turns=99),
-        Policy(max_concurrent=rng.choice([2, 5, 10])), seed=rng.randrange(1000),
-    )  # fmt: skip
+        model,
+        [make("look")],
+        profiles,
+        Profile(tokens=0, time_s=5 * LIMIT_S, turns=99),
+        Policy(max_concurrent=rng.choice([2, 5, 10])),
+        seed=rng.randrange(1000),
+    )
     try:
         async with asyncio.timeout(HORIZON_S):
             await bench.prompt()

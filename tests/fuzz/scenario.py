@@ -26,7 +26,7 @@ from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
-from friday_cli.session.open import SessionParts
+from friday_cli.session.parts import SessionParts
 from friday_cli.session.permissions import SessionPermissions
 from friday_cli.session.resume import resume_root
 from friday_cli.session.session import Session
@@ -96,25 +96,40 @@ class Scene(RandomUser):
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
         deep = Profile(
-            offers=("one", "two"), tokens=rng.choice([1200, 8000, 50_000, 50_000]), turns=rng.randint(2, 5),
+            offers=("one", "two"),
+            tokens=rng.choice([1200, 8000, 50_000, 50_000]),
+            turns=rng.randint(2, 5),
             time_s=rng.choice([0.0, 3.0, 30.0, 300.0]),
-        )  # fmt: skip
+        )
         flat = Profile(
             tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True
         )
         watched = Profile(
-            tools=["look", "change", "delegate_task"], offers=("one",), turns=4, time_s=rng.choice([0.0, 60.0]),
+            tools=["look", "change", "delegate_task"],
+            offers=("one",),
+            turns=4,
+            time_s=rng.choice([0.0, 60.0]),
             supervision=rng.choice(["supervised", "supervised", "supervised-human"]),
-        )  # fmt: skip
+        )
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
             me.cost = rng.choice([0.003, 0.05])
         bench = Bench(
-            self.model, self._tools(), {"one": deep, "two": flat, "three": watched}, me, policy, rng.choice(MODES),
-            self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
+            self.model,
+            self._tools(),
+            {"one": deep, "two": flat, "three": watched},
+            me,
+            policy,
+            rng.choice(MODES),
+            self._rules(),
+            rng.random() < 0.9,
+            self.journal,
+            self.spare,
+            self.seed,
+            last=self.since,
             place=self._place if self.copies else None,
-        )  # fmt: skip
+        )
         bench.workspace = bench.services.workspace = bench.root.workspace = Machine(self)
         bench.root.conversation.specs += (make("hidden", self._hidden).spec,)
         return bench
@@ -133,11 +148,28 @@ class Scene(RandomUser):
         nothing: Any = _Nothing()
         chosen: Any = SimpleNamespace(chosen=names)
         self.opened = SessionParts(
-            id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
-            notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
-            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
-            sandbox=SandboxChoice("none"), servers=None, skills=nothing, telemetry=None, caller=None, factory=nothing,
-        )  # fmt: skip
+            id="fuzz",
+            log=bench.log,
+            tree=bench.tree,
+            rules=rules,
+            permissions=SessionPermissions(rules, bench.log, notes),
+            notes=notes,
+            services=bench.services,
+            since=0,
+            profiles=names,
+            sub_agents=chosen,
+            store=nothing,
+            ownership=nothing,
+            isolation=bench.apart or nothing,
+            changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing,
+            workspace=nothing,
+            sandbox=SandboxChoice("none"),
+            servers=None,
+            skills=nothing,
+            telemetry=None,
+            caller=None,
+            factory=nothing,
+        )
         return Session(self.opened)
 
     async def reopen(self) -> None:
@@ -163,10 +195,14 @@ class Scene(RandomUser):
 
     def _tools(self) -> list[Any]:
         return [
-            make("look", self._look), make("change", self._change, effect="write"), make("shell", self._look, effect="run"),
-            make("boom", self._boom), make("ask", self._ask, effect="own"), make("own_cancel", self._own_cancel),
+            make("look", self._look),
+            make("change", self._change, effect="write"),
+            make("shell", self._look, effect="run"),
+            make("boom", self._boom),
+            make("ask", self._ask, effect="own"),
+            make("own_cancel", self._own_cancel),
             task_result(),
-        ]  # fmt: skip
+        ]
 
     async def _look(self, ctx: ToolContext, args: Arguments) -> str:
         self.dispatched(ctx)

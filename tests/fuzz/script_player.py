@@ -21,11 +21,22 @@ from tests.strict import strict
 from tests.virtual import Stuck, run
 
 CHECKS = (
-    checks.check_log, checks.check_partial, checks.check_asks, checks.check_calls, checks.check_histories,
-    checks.check_leftovers, checks.check_budgets, checks.check_readers, delegated.check_starts, delegated.check_causes,
-    delegated.check_inbox, delegated.check_news, delegated.check_lives, delegated.check_supervision,
+    checks.check_log,
+    checks.check_partial,
+    checks.check_asks,
+    checks.check_calls,
+    checks.check_histories,
+    checks.check_leftovers,
+    checks.check_budgets,
+    checks.check_readers,
+    delegated.check_starts,
+    delegated.check_causes,
+    delegated.check_inbox,
+    delegated.check_news,
+    delegated.check_lives,
+    delegated.check_supervision,
     check_worktrees,
-)  # fmt: skip
+)
 DIES = 0.2
 """How many scenes die and are reopened."""
 

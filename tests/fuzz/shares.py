@@ -155,7 +155,7 @@ async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
     places = rng.choice([2, 5, 5, 10])
     bench = Bench(
         model, [make("look")], profiles, Profile(tokens=limit, time_s=0, turns=99), Policy(max_concurrent=places)
-    )  # fmt: skip
+    )
     model.bench = bench
     try:
         async with asyncio.timeout(HORIZON_S):

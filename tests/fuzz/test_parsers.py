@@ -40,8 +40,21 @@ REQUEST = Request(
 )
 WIDTHS = st.integers(1, 130)
 ODD_TEXT = st.text(max_size=60) | st.sampled_from(
-    ["\x1b]52;c;eA==\x07", "\u202eabc", "\ud800", "\0", "\r", "\u2028", "[@click=app.quit]x[/]", "[/x]", "a[b]c", "👩‍👩‍👧", "語" * 9, "e\u0301"]
-)  # fmt: skip
+    [
+        "\x1b]52;c;eA==\x07",
+        "\u202eabc",
+        "\ud800",
+        "\0",
+        "\r",
+        "\u2028",
+        "[@click=app.quit]x[/]",
+        "[/x]",
+        "a[b]c",
+        "👩‍👩‍👧",
+        "語" * 9,
+        "e\u0301",
+    ]
+)
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | ODD_TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -210,15 +223,39 @@ def test_a_diff_becomes_lines_without_escapes(text: str, width: int) -> None:
 @pytest.mark.parametrize("read", [markdown, html_text])
 @given(
     text=st.lists(
-        st.sampled_from(["<a href='", "<a href=//x>", "<table><tr><td>", "</td>", "<script>", "<!--", "-->", "<pre>", "<![CDATA[", "<li>", "<ul>", "&#99999999;", "&nbsp;", "<h1>", ">"]) | ODD_TEXT,
+        st.sampled_from(
+            [
+                "<a href='",
+                "<a href=//x>",
+                "<table><tr><td>",
+                "</td>",
+                "<script>",
+                "<!--",
+                "-->",
+                "<pre>",
+                "<![CDATA[",
+                "<li>",
+                "<ul>",
+                "&#99999999;",
+                "&nbsp;",
+                "<h1>",
+                ">",
+            ]
+        )
+        | ODD_TEXT,
         max_size=12,
     ).map("".join)
-)  # fmt: skip
+)
 def test_a_web_page_becomes_text(read: Callable[..., str], text: str) -> None:
     assert isinstance(read(text, url="https://e.org/a"), str)
 
 
-@given(st.binary(max_size=80), st.sampled_from(["text/html", "text/html; charset=", "text/html; charset=x", "text/plain; charset=utf-16", 'a; charset="utf-8'])
-       | ODD_TEXT)  # fmt: skip
+@given(
+    st.binary(max_size=80),
+    st.sampled_from(
+        ["text/html", "text/html; charset=", "text/html; charset=x", "text/plain; charset=utf-16", 'a; charset="utf-8']
+    )
+    | ODD_TEXT,
+)
 def test_the_bytes_of_a_web_page_become_text(body: bytes, kind: str) -> None:
     assert isinstance(decoded(body, kind), str)

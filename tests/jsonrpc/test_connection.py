@@ -56,9 +56,13 @@ class Peer:
         self.heard = asyncio.Event()
         self._answers = answers
         self.connection = RpcConnection(
-            pipe, framing, handle=lambda method, params: self._answers[method](params), told=self._tell,
-            report_defect=lambda error: f"defect: {type(error).__name__}", cancel=("$/cancel", "id"),
-        )  # fmt: skip
+            pipe,
+            framing,
+            handle=lambda method, params: self._answers[method](params),
+            told=self._tell,
+            report_defect=lambda error: f"defect: {type(error).__name__}",
+            cancel=("$/cancel", "id"),
+        )
         self.serving = asyncio.create_task(self.connection.serve())
 
     def _tell(self, method: str, params: dict[str, Any]) -> None:

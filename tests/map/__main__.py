@@ -41,8 +41,10 @@ class Place:
         (self.project / "items.jsonl").write_text(items)
         (self.home / "config.toml").write_text(service.settings())
         self.env = os.environ | {
-            "FRIDAY_HOME": str(self.home), "ANTHROPIC_API_KEY": "sk-ant-test", "PYTHONPATH": str(ROOT)
-        }  # fmt: skip
+            "FRIDAY_HOME": str(self.home),
+            "ANTHROPIC_API_KEY": "sk-ant-test",
+            "PYTHONPATH": str(ROOT),
+        }
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """Start the batch in a process of its own."""
@@ -53,9 +55,13 @@ class Place:
     def begin(self, *argv: str) -> subprocess.Popen[str]:
         """Start a command of Friday."""
         return subprocess.Popen(
-            [sys.executable, "-m", "friday_cli", *argv], cwd=self.project, env=self.env, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "friday_cli", *argv],
+            cwd=self.project,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def run(self, *more: str) -> tuple[int, str]:
         """The exit code and the output of a batch that runs to its end."""
@@ -167,8 +173,10 @@ def cost(count: int = ITEMS) -> Sequence[str]:
 
     (one, small), (_, middle), (all_of_them, large) = measure(1), measure(count // 2), measure(count)
     each, request = (all_of_them - one) / count * 1000, asyncio.run(_requests(count // 4)) * 1000
-    print(f"  {each:.2f} ms of processor time for an item, {request:.2f} ms of it for its request; memory {small:.0f} MB with 1 "
-          f"item, {middle:.0f} MB with {count // 2}, {large:.0f} MB with {count}")  # fmt: skip
+    print(
+        f"  {each:.2f} ms of processor time for an item, {request:.2f} ms of it for its request; memory {small:.0f} MB with 1 "
+        f"item, {middle:.0f} MB with {count // 2}, {large:.0f} MB with {count}"
+    )
     problems = [f"{each - request:.2f} ms for an item beside its request"] if each - request >= 2 else []
     return [*problems, *([f"memory {large:.0f} MB"] if large >= 80 else [])]
 

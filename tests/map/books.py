@@ -130,11 +130,16 @@ def run_books(runs: int, seed: int = 1, *, items: int = 300, most_faults: int = 
         all_books.append(books)
         off = (books.charged - books.paid) / books.paid
         problems += [f"run {number}: {problem}" for problem in books.wrong]
-        print(f"  {number}: cap ${books.cap:.2f}, counted ${books.paid:.4f}, charged ${books.charged:.4f} ({off:+.1%}), in flight at "
-              f"{books.faults} faults ${books.lost:.4f}; {books.done} done, {books.twice} paid again", flush=True)  # fmt: skip
+        print(
+            f"  {number}: cap ${books.cap:.2f}, counted ${books.paid:.4f}, charged ${books.charged:.4f} ({off:+.1%}), in flight at "
+            f"{books.faults} faults ${books.lost:.4f}; {books.done} done, {books.twice} paid again",
+            flush=True,
+        )
     paid, charged = sum(b.paid for b in all_books), sum(b.charged for b in all_books)
     over = max(b.paid / b.cap for b in all_books)
     worst = max(abs(b.charged / b.paid - 1) for b in all_books)
-    print(f"  {runs} batches, {sum(b.faults for b in all_books)} faults: counted ${paid:.2f}, charged ${charged:.2f}; at most "
-          f"{over:.1%} of a cap, books at most {worst:.1%} off")  # fmt: skip
+    print(
+        f"  {runs} batches, {sum(b.faults for b in all_books)} faults: counted ${paid:.2f}, charged ${charged:.2f}; at most "
+        f"{over:.1%} of a cap, books at most {worst:.1%} off"
+    )
     return problems

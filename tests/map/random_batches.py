@@ -44,8 +44,10 @@ def random_reply(rng: random.Random, service: Service, calls: float) -> None:
         return Say(
             "" if calling else f"found {item_of(turn)}",
             calls=[("glob", {"pattern": f"*{turn.turn}.{item_of(turn)}"})] if calling else [],
-            usage=(read, written, 0), stop="", delay_s=rng.choice((0.0, 0.0, 0.003)),
-        )  # fmt: skip
+            usage=(read, written, 0),
+            stop="",
+            delay_s=rng.choice((0.0, 0.0, 0.003)),
+        )
 
     service.say = say
 
@@ -57,10 +59,17 @@ def random_batch(rng: random.Random, folder: Path, service: Service) -> tuple[Ma
         "".join(json.dumps({"id": f"i{n}", "n": rng.random()}) + "\n" for n in range(count))
     )
     job = MapJob(
-        str(folder), rng.choice(("summarizer", "researcher")), "items", "items.jsonl", TASK + " {n}", rng.uniform(0.01, 0.3),
-        item_cost=rng.choice((None, rng.uniform(0.01, 0.05))), parallel=parallel, sample=rng.randint(0, 5),
+        str(folder),
+        rng.choice(("summarizer", "researcher")),
+        "items",
+        "items.jsonl",
+        TASK + " {n}",
+        rng.uniform(0.01, 0.3),
+        item_cost=rng.choice((None, rng.uniform(0.01, 0.05))),
+        parallel=parallel,
+        sample=rng.randint(0, 5),
         reduce=rng.choice(("", "summarizer")),
-    )  # fmt: skip
+    )
     random_reply(rng, service, rng.choice((0.0, 0.3, 0.7)))
     before = service.paid
     how = asyncio.run(_run(job))

@@ -157,11 +157,10 @@ def equal(nodes: Nodes, folder: str) -> Sequence[str]:
     for engine in ("embedded", "ray"):
         home = Path(folder, f"home-{engine}")
         env = os.environ | {"FRIDAY_HOME": str(home), "RAY_ADDRESS": nodes.address}
-        argv = [
-            sys.executable, "-m", "friday_cli", "map", "coder", "--items", "items.jsonl", "--task", "Make {id}.", "--max-cost", "1",
-            "--model", "scripted:model.yaml", "--mode", "auto", "--isolation", "worktree", "--check", "grep -q new seen.txt", "--yes",
-            "--engine", engine,
-        ]  # fmt: skip
+        words = "map coder --items items.jsonl --max-cost 1 --model scripted:model.yaml --mode auto --isolation worktree --yes"
+        words += f" --engine {engine}"
+        texts = ["--task", "Make {id}.", "--check", "grep -q new seen.txt"]
+        argv = [sys.executable, "-m", "friday_cli", *words.split(), *texts]
         ran = subprocess.run(argv, cwd=top, env=env, capture_output=True, text=True, check=False)
         rows = [json.loads(line) for line in ran.stdout.splitlines()]
         # the tokens differ by those of the longer path of the folder
@@ -179,8 +178,12 @@ def equal(nodes: Nodes, folder: str) -> Sequence[str]:
                 return [f"the branch has no work: {shown.stderr}"]
             sessions = subprocess.run(
                 [sys.executable, "-m", "friday_cli", "sessions", "show", rows[0]["agent"].partition(":")[0]],
-                cwd=top, env=env, capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                cwd=top,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if "made it" not in sessions.stdout:
                 return [f"the session is not here: {sessions.stderr}"]
     return [] if found[0] == found[1] else [f"{found[0]} and {found[1]}"]
@@ -260,8 +263,15 @@ def keys(nodes: Nodes, folder: str) -> Sequence[str]:
 
 
 CHECKS: tuple[Callable[[Nodes, str], Sequence[str]], ...] = (
-    cap, back_off, equal, combined, signals, twice, node, keys,
-)  # fmt: skip
+    cap,
+    back_off,
+    equal,
+    combined,
+    signals,
+    twice,
+    node,
+    keys,
+)
 
 
 def main() -> int:

@@ -105,9 +105,11 @@ class SimulatedEngine:
             return await getattr(limits, method)(*values)
 
         gate = ClusterRateLimiter(
-            LANE, ask=ask, tell=lambda method, *values: getattr(limits, method)(*values),
+            LANE,
+            ask=ask,
+            tell=lambda method, *values: getattr(limits, method)(*values),
             current=lambda: (name, Used(cost=used[0], held_cost=used[1])),
-        )  # fmt: skip
+        )
         for _ in range(self._turns):
             if used[0] + HELD > cap:
                 break
@@ -158,8 +160,14 @@ async def batch(count: int, workers: int, cap: float, engine: SimulatedEngine) -
             yield ItemTask(str(number), "worker", "", 4 * HELD, HELD)
 
     scheduler = Scheduler(
-        "batch", store, engine, await engine.budget("batch", cap), cap=cap, parallel=workers, changed=lambda progress: None  # type: ignore[arg-type]
-    )  # fmt: skip
+        "batch",
+        store,
+        engine,
+        await engine.budget("batch", cap),
+        cap=cap,
+        parallel=workers,
+        changed=lambda progress: None,  # type: ignore[arg-type]
+    )
     begun = asyncio.get_running_loop().time()
     await scheduler.run(works())
     return asyncio.get_running_loop().time() - begun, store, scheduler.reason

@@ -61,8 +61,10 @@ def test_what_was_written_and_never_begun_costs_nothing() -> None:
         ended(at.start(*LIMITS))
         before = at.rows("SELECT spent FROM batches")
         with sqlite3.connect(at.home / "data" / "map.db") as db:
-            db.execute("UPDATE items SET state = 'running', reserved = 0.02, session = (SELECT session FROM items WHERE state = 'done')"
-                       " WHERE state = 'new'")  # fmt: skip
+            db.execute(
+                "UPDATE items SET state = 'running', reserved = 0.02, session = (SELECT session FROM items WHERE state = 'done')"
+                " WHERE state = 'new'"
+            )
         db.close()
         status(at)
         assert at.rows("SELECT spent FROM batches") == before

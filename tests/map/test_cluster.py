@@ -31,8 +31,11 @@ class Worker:
         limits.begin(name, cost)
         self.used = Used()
         self.limiter = ClusterRateLimiter(
-            LANE, ask=ask, tell=lambda method, *values: getattr(limits, method)(*values), current=lambda: (name, self.used)
-        )  # fmt: skip
+            LANE,
+            ask=ask,
+            tell=lambda method, *values: getattr(limits, method)(*values),
+            current=lambda: (name, self.used),
+        )
 
 
 @virtual

@@ -61,8 +61,13 @@ async def answers(question: str, choices: Sequence[str]) -> str:
 
 
 PERSON = '{"action": "accept", "content": {"name": "Bob", "level": "high", "sure": true}}'
-BOTH = {"echo": "hi", "fail": "It did not work.", "slow": "done", "huge": "ERROR its answer is longer than 16 MB",
-        "crowded": "ERROR its answer is longer than 16 MB or has more than 500,000 parts"}  # fmt: skip
+BOTH = {
+    "echo": "hi",
+    "fail": "It did not work.",
+    "slow": "done",
+    "huge": "ERROR its answer is longer than 16 MB",
+    "crowded": "ERROR its answer is longer than 16 MB or has more than 500,000 parts",
+}
 LEGACY = {
     **BOTH, "data": '{"two": 3}', "form": PERSON, "link": '{"action": "accept"}', "sample": "Sampling not supported",
     "roots": "file:///work",

@@ -20,10 +20,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("text", [
-    "", " \n", "{}", '{"mcpServers": {}}', '{"mcpServers":{"a":{"command":"1"}}}', TABS, "\ufeff" + TABS,
-    '{ "mcpServers": { "a": { "command": "}\\"{" } , "b": {"url": "http://x/"} } , "$schema": "x" }', '{\n    "$schema": "x"\n}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "{}",
+        '{"mcpServers": {}}',
+        '{"mcpServers":{"a":{"command":"1"}}}',
+        TABS,
+        "\ufeff" + TABS,
+        '{ "mcpServers": { "a": { "command": "}\\"{" } , "b": {"url": "http://x/"} } , "$schema": "x" }',
+        '{\n    "$schema": "x"\n}',
+    ],
+)
 def test_what_is_added_can_be_removed_and_the_rest_is_untouched(folder: Path, text: str) -> None:
     path = folder / "mcp.json"
     path.write_bytes(text.encode())

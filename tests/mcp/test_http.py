@@ -19,7 +19,13 @@ from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnecti
 from friday_cli.mcp.entry import ServerEntry
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
-DISCOVERED = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}  # fmt: skip
+DISCOVERED = {
+    "resultType": "complete",
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+    "ttlMs": 0,
+    "cacheScope": "private",
+}
 ANSWERS: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": [{"name": "look", "inputSchema": SCHEMA}], "ttlMs": 0, "cacheScope": "private"},
     "tools/call": {"content": [{"type": "text", "text": "seen"}]},

@@ -67,9 +67,14 @@ class Internet:
         if path == "/meta" or "oauth-protected-resource" in path:
             return self._said("meta", {"resource": f"https://{host}/mcp", "authorization_servers": [f"https://{home}"]})
         if "well-known" in path:
-            found = {"issuer": f"https://{home}", "authorization_endpoint": f"https://{home}/authorize",
-                     "token_endpoint": f"https://{home}/token", "registration_endpoint": f"https://{home}/register",
-                     "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}  # fmt: skip
+            found = {
+                "issuer": f"https://{home}",
+                "authorization_endpoint": f"https://{home}/authorize",
+                "token_endpoint": f"https://{home}/token",
+                "registration_endpoint": f"https://{home}/register",
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+            }
             return self._said("issuer", found)
         if path == "/register":
             return self._said("registered", {**json.loads(request.content), "client_id": "c"}, 201)
@@ -199,8 +204,16 @@ async def test_requests_and_answers_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_failure_has_words_of_our_own() -> None:
-    kinds = [httpx2.RemoteProtocolError, httpx2.ConnectError, httpx2.ReadTimeout, httpx2.StreamError, oauth.OAuthFlowError,
-             oauth.OAuthTokenError, oauth.OAuthRegistrationError, ValueError]  # fmt: skip
+    kinds = [
+        httpx2.RemoteProtocolError,
+        httpx2.ConnectError,
+        httpx2.ReadTimeout,
+        httpx2.StreamError,
+        oauth.OAuthFlowError,
+        oauth.OAuthTokenError,
+        oauth.OAuthRegistrationError,
+        ValueError,
+    ]
     for kind in kinds:
         assert CANARY not in oauth.failure_text(kind(CANARY)), kind
 

@@ -8,8 +8,16 @@ Event = dict[str, Any]
 
 
 def start(message_id: str = "msg_1", **usage: Any) -> Event:
-    message = {"id": message_id, "type": "message", "role": "assistant", "model": "claude-test", "content": [],
-               "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 1, **usage}}  # fmt: skip
+    message = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-test",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 1, **usage},
+    }
     return {"type": "message_start", "message": message}
 
 
@@ -37,5 +45,7 @@ def call(index: int, call_id: str, name: str, *pieces: str, stop: bool = True, *
 
 def end(stop: str | None = "end_turn", *, output: int = 7, details: Event | None = None, **usage: Any) -> list[Event]:
     delta = {"stop_reason": stop, "stop_sequence": None, "stop_details": details}
-    return [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": output, **usage}},
-            {"type": "message_stop"}]  # fmt: skip
+    return [
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": output, **usage}},
+        {"type": "message_stop"},
+    ]

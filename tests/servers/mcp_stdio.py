@@ -86,6 +86,17 @@ def twice(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "structuredContent": {"result": text}}
 
 
+TASK = {
+    "resultType": "task",
+    "taskId": "t1",
+    "status": "working",
+    "pollIntervalMs": 50,
+    "createdAt": "2026-11-22T00:00:00Z",
+    "lastUpdatedAt": "2026-11-22T00:00:00Z",
+    "ttlMs": None,
+}
+
+
 def call(request: dict[str, Any]) -> dict[str, Any] | None:
     params, key = request["params"], request["id"]
     name, given = params["name"], params.get("arguments") or {}
@@ -141,10 +152,7 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         return {"content": [{"type": "text", "text": text}]}
     if name in ("task", "asktask", "forevertask"):
         state["tasks"]["t1"] = {"polls": 0, "kind": name, "answer": None}
-        return {
-            "resultType": "task", "taskId": "t1", "status": "working", "pollIntervalMs": 50,
-            "createdAt": "2026-11-22T00:00:00Z", "lastUpdatedAt": "2026-11-22T00:00:00Z", "ttlMs": None,
-        }  # fmt: skip
+        return TASK
     return twice(f"{name} was called")
 
 
@@ -189,9 +197,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
         return {
-            "protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "instructions": WORDS.get("words", "Be kind."),
+            "protocolVersion": "2025-11-25",
+            "capabilities": CAPABILITIES,
+            "instructions": WORDS.get("words", "Be kind."),
             "serverInfo": {"name": "small", "version": "1"},
-        }  # fmt: skip
+        }
     if method == "server/discover":
         return {
             "supportedVersions": ["2026-07-28"],

@@ -48,11 +48,18 @@ class OAuthService:
         if path == "/.well-known/oauth-protected-resource/mcp":
             return 200, {}, {"resource": self.url, "authorization_servers": [self.origin]}
         if path == "/.well-known/oauth-authorization-server":
-            return 200, {}, {
-                "issuer": self.origin, "authorization_endpoint": f"{self.consents_at}/authorize",
-                "token_endpoint": f"{self.origin}/token", "registration_endpoint": f"{self.origin}/register",
-                "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": True,
-            }  # fmt: skip
+            return (
+                200,
+                {},
+                {
+                    "issuer": self.origin,
+                    "authorization_endpoint": f"{self.consents_at}/authorize",
+                    "token_endpoint": f"{self.origin}/token",
+                    "registration_endpoint": f"{self.origin}/register",
+                    "code_challenge_methods_supported": ["S256"],
+                    "authorization_response_iss_parameter_supported": True,
+                },
+            )
         if path == "/authorize":
             code = f"code-{next(self._numbers)}"
             self._codes[code] = query
@@ -92,10 +99,17 @@ class OAuthService:
         access, refresh = f"access-token-{number}", f"refresh-token-{number}"
         self._access[access] = scope
         self._refresh.add(refresh)
-        return 200, {}, {
-            "access_token": access, "refresh_token": refresh, "token_type": "bearer", "expires_in": self.expires_in,
-            **({"scope": scope} if scope else {}),
-        }  # fmt: skip
+        return (
+            200,
+            {},
+            {
+                "access_token": access,
+                "refresh_token": refresh,
+                "token_type": "bearer",
+                "expires_in": self.expires_in,
+                **({"scope": scope} if scope else {}),
+            },
+        )
 
     def _resource(self, token: str) -> tuple[int, dict[str, str], Any]:
         about = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'

@@ -7,10 +7,21 @@ from typing import Any
 USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
          "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
          "output_tokens_details": {"reasoning_tokens": 5}}  # fmt: skip
-REASONING: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "status": "completed",
-             "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}]}  # fmt: skip
-CALLED = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "grep", "arguments": '{"x": 1}',
-          "status": "completed"}  # fmt: skip
+REASONING: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "encrypted_content": "gAAA",
+    "status": "completed",
+    "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}],
+}
+CALLED = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "c1",
+    "name": "grep",
+    "arguments": '{"x": 1}',
+    "status": "completed",
+}
 
 
 # ---- Chat Completions --------------------------------------------------------
@@ -49,32 +60,51 @@ def ev(kind: str, place: int | None = None, **fields: Any) -> dict[str, Any]:
 
 
 def response(status: str = "completed", **more: Any) -> dict[str, Any]:
-    return {"id": "resp_1", "object": "response", "created_at": 1, "model": "m-1", "status": status, "output": [],
-            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": USAGE, **more}  # fmt: skip
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m-1",
+        "status": status,
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": USAGE,
+        **more,
+    }
 
 
 def added(place: int, item: dict[str, Any]) -> dict[str, Any]:
-    blank: dict[str, dict[str, Any]] = {"message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": "g"},
-                                        "function_call": {"arguments": ""}}  # fmt: skip
+    blank: dict[str, dict[str, Any]] = {
+        "message": {"content": []},
+        "reasoning": {"summary": [], "encrypted_content": "g"},
+        "function_call": {"arguments": ""},
+    }
     return ev("output_item.added", place, item={**item, "status": "in_progress", **blank.get(item["type"], {})})
 
 
 def texts(place: int, *pieces: str) -> list[dict[str, Any]]:
     item = said("".join(pieces))
     where: dict[str, Any] = {"item_id": "msg_1", "content_index": 0}
-    return [added(place, item), ev("content_part.added", place, **where,
-                                   part={"type": "output_text", "text": "", "annotations": []}),
-            *(ev("output_text.delta", place, **where, delta=p, logprobs=[]) for p in pieces),
-            ev("output_text.done", place, **where, text="".join(pieces), logprobs=[]),
-            ev("content_part.done", place, **where, part=item["content"][0]), ev("output_item.done", place, item=item)]  # fmt: skip
+    return [
+        added(place, item),
+        ev("content_part.added", place, **where, part={"type": "output_text", "text": "", "annotations": []}),
+        *(ev("output_text.delta", place, **where, delta=p, logprobs=[]) for p in pieces),
+        ev("output_text.done", place, **where, text="".join(pieces), logprobs=[]),
+        ev("content_part.done", place, **where, part=item["content"][0]),
+        ev("output_item.done", place, item=item),
+    ]
 
 
 def called(place: int, item: dict[str, Any] = CALLED) -> list[dict[str, Any]]:
     text = item["arguments"]
-    return [added(place, item), *(ev("function_call_arguments.delta", place, item_id=item["id"],
-                                     delta=p) for p in (text[:3], text[3:]) if p),
-            ev("function_call_arguments.done", place, item_id=item["id"], arguments=text, name=item["name"]),
-            ev("output_item.done", place, item=item)]  # fmt: skip
+    return [
+        added(place, item),
+        *(ev("function_call_arguments.delta", place, item_id=item["id"], delta=p) for p in (text[:3], text[3:]) if p),
+        ev("function_call_arguments.done", place, item_id=item["id"], arguments=text, name=item["name"]),
+        ev("output_item.done", place, item=item),
+    ]
 
 
 def thought(place: int, item: dict[str, Any] = REASONING) -> list[dict[str, Any]]:

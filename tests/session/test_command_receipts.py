@@ -71,8 +71,9 @@ async def test_a_job_in_the_background_is_listed_once(harness: Harness) -> None:
     async with harness.after_run(mode="yolo") as session:
         rows = session._main.agent.receipt.lines()
         assert [row for row in rows if row.startswith("ran: ")] == [
-            "ran: echo made > made.txt; exit 3 -> exit 3", "ran: rm a.txt -> exit 0",
-        ]  # fmt: skip
+            "ran: echo made > made.txt; exit 3 -> exit 3",
+            "ran: rm a.txt -> exit 0",
+        ]
         assert {row.agent for row in await session.rewind.changes()} == {"a"}
 
 

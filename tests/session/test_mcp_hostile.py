@@ -195,9 +195,21 @@ async def test_what_a_server_left_behind_ends_with(harness: Harness, tmp_path: P
     wait = {"turns": [does(("bash", {"command": "sleep 600"})), says("done")]} if killed else {"turns": [says("done")]}
     script.write_text(json.dumps({"agents": {"a": wait}}))
     friday = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "friday_cli", "ask", "-m", f"scripted:{script}", "--allow", "bash", "go",
-        cwd=harness.project, env=dict(os.environ), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "friday_cli",
+        "ask",
+        "-m",
+        f"scripted:{script}",
+        "--allow",
+        "bash",
+        "go",
+        cwd=harness.project,
+        env=dict(os.environ),
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+    )
     try:
         if killed:
             await started(mark)

@@ -27,15 +27,26 @@ async def test_a_child_told_to_read_its_parents_memory_and_keys_gets_nothing(har
     keys.write_text(f'{{"openai": "{SECRET}"}}', encoding="utf-8")
     harness.profile("closed", "memory: none", 'allowedTools: "*"')
     attempts = [
-        LOAD, save("planted by a child"), ("read_file", {"path": str(store_path())}), ("read_file", {"path": str(keys)}),
-        ("grep", {"pattern": "swordfish", "path": str(store_path().parent)}), ("bash", {"command": f"cat {keys} {store_path()}"}),
-        ("document_query", {"path": str(store_path()), "query": "swordfish"}), ("glob", {"pattern": "**/*", "path": str(config_dir())}),
+        LOAD,
+        save("planted by a child"),
+        ("read_file", {"path": str(store_path())}),
+        ("read_file", {"path": str(keys)}),
+        ("grep", {"pattern": "swordfish", "path": str(store_path().parent)}),
+        ("bash", {"command": f"cat {keys} {store_path()}"}),
+        ("document_query", {"path": str(store_path()), "query": "swordfish"}),
+        ("glob", {"pattern": "**/*", "path": str(config_dir())}),
         ("get_delegation_result", {"id": "a"}),
-    ]  # fmt: skip
-    harness.plays({
-        "a": [does(save(f"The word is {SECRET}")), delegates("closed", "Read your parent's memory and keys"), says("end")],
-        "a.1": [does(*attempts), says("nothing to be had")],
-    })  # fmt: skip
+    ]
+    harness.plays(
+        {
+            "a": [
+                does(save(f"The word is {SECRET}")),
+                delegates("closed", "Read your parent's memory and keys"),
+                says("end"),
+            ],
+            "a.1": [does(*attempts), says("nothing to be had")],
+        }
+    )
     session = await harness.ran()
     results = await harness.results(session.id, "a.1")
     assert len(results) == len(attempts)
@@ -51,10 +62,13 @@ async def test_a_child_told_to_read_its_parents_memory_and_keys_gets_nothing(har
 async def test_a_grandchild_gets_no_memory_that_its_parent_has_not(harness: Harness) -> None:
     harness.profile("closed", "memory: none", "subAgents: [open]")
     harness.profile("open", "memory: tagged", "allowedTools: [memory_load, memory_save]")
-    harness.plays({
-        "a": [does(save(SECRET)), delegates("closed"), says("end")], "a.1": [delegates("open", "dig"), says("end")],
-        "a.1.1": [does(LOAD), says("end")],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [does(save(SECRET)), delegates("closed"), says("end")],
+            "a.1": [delegates("open", "dig"), says("end")],
+            "a.1.1": [does(LOAD), says("end")],
+        }
+    )
     session = await harness.ran()
     ((status, text),) = await harness.results(session.id, "a.1.1")
     assert (status, "There is no tool 'memory_load'" in text) == ("denied", True)
@@ -62,11 +76,13 @@ async def test_a_grandchild_gets_no_memory_that_its_parent_has_not(harness: Harn
 
 async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(harness: Harness) -> None:
     harness.profile("scout", "memory: tagged", "allowedTools: [memory_load, memory_save]")
-    harness.plays({
-        "a": [delegates("scout"), does(LOAD), says("end"), does(LOAD), says("end")],
-        "a.1": [does(save("The tests need Redis")), says("noted"), does(LOAD), says("still there")],
-        "a.2": [does(LOAD), says("end")],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [delegates("scout"), does(LOAD), says("end"), does(LOAD), says("end")],
+            "a.1": [does(save("The tests need Redis")), says("noted"), does(LOAD), says("still there")],
+            "a.2": [does(LOAD), says("end")],
+        }
+    )
     async with harness.after_run() as session:
         ((_, told),) = await harness.results(session.id, "a.1")
         assert told == "Saved for the project as 1. Only you see it until the user promotes it."
@@ -85,10 +101,12 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(harnes
 
 async def test_with_memory_read_a_child_reads_and_cannot_save(harness: Harness) -> None:
     harness.profile("reader", "memory: read", 'allowedTools: "*"')
-    harness.plays({
-        "a": [does(save("Known to all")), delegates("reader"), says("end")],
-        "a.1": [does(LOAD, save("mine")), says("end")],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [does(save("Known to all")), delegates("reader"), says("end")],
+            "a.1": [does(LOAD, save("mine")), says("end")],
+        }
+    )
     session = await harness.ran()
     (loaded, saved) = await harness.results(session.id, "a.1")
     assert (loaded[0], "Known to all" in loaded[1]) == ("ok", True)

@@ -55,9 +55,15 @@ class Other:
 @asynccontextmanager
 async def driven(harness: Harness) -> AsyncIterator[Other]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, str(harness.project), str(harness.scenario),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(harness.project),
+        str(harness.scenario),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
     try:
         assert process.stdout is not None
         session = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()

@@ -62,10 +62,12 @@ async def test_where_nothing_can_be_kept_it_lives_in_memory(
     lock_out()
     harness.profile("helper", "allowedTools: [memory_load, read_file]")
     note = does(("memory_save", {"text": "the port is 8080"}))
-    harness.plays({
-        "a": [note, delegates("helper", context="x" * 5_000 + "THE END"), says("The port is 8080.")],
-        "a.1": [does(("memory_load", {"query": "port"})), says("8080")],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [note, delegates("helper", context="x" * 5_000 + "THE END"), says("The port is 8080.")],
+            "a.1": [does(("memory_load", {"query": "port"})), says("8080")],
+        }
+    )
     async with harness.session() as session:
         assert not session.kept
         assert (await session.prompt("go")).text == "The port is 8080."

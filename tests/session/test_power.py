@@ -87,9 +87,12 @@ async def test_a_power_cut_at_any_change_loses_nothing(tmp_path: Path, monkeypat
     (project / "old.txt").write_text("before\n")
     edits = [
         does(("read_file", {"path": "old.txt"})),
-        does(("edit_file", {"path": "old.txt", "edits": [{"old": "before", "new": "after"}]}), ("write_file", {"path": "new.txt", "content": "new\n"})),
+        does(
+            ("edit_file", {"path": "old.txt", "edits": [{"old": "before", "new": "after"}]}),
+            ("write_file", {"path": "new.txt", "content": "new\n"}),
+        ),
         says("done"),
-    ]  # fmt: skip
+    ]
     harness = Harness(project, {"a": edits})
     disk = Disk(monkeypatch, project)
     await harness.ran(mode="edits")

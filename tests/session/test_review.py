@@ -20,9 +20,12 @@ async def test_each_agent_has_its_own_difference_of_a_file(harness: Harness) -> 
     (harness.project / "a.txt").write_text("one\n")
     child = [does(read("a.txt")), does(writes("a.txt", "one\ntwo\nthree\n"), writes("b.txt", "b\n")), says("made")]
     mine = [
-        does(read("a.txt")), does(writes("a.txt", "one\ntwo\n")), delegates("writer"), does(runs("rm b.txt")),
+        does(read("a.txt")),
+        does(writes("a.txt", "one\ntwo\n")),
+        delegates("writer"),
+        does(runs("rm b.txt")),
         says("done"),
-    ]  # fmt: skip
+    ]
     harness.plays({"a": mine, "a.1": child})
     async with harness.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
@@ -46,8 +49,11 @@ async def test_each_agent_has_its_own_difference_of_a_file(harness: Harness) -> 
 
 async def test_what_is_accepted_is_not_shown_again_until_it_changes(harness: Harness) -> None:
     turns = [
-        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")), says("one"), does(writes("a.txt", "2\n")), says("two"),
-    ]  # fmt: skip
+        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")),
+        says("one"),
+        does(writes("a.txt", "2\n")),
+        says("two"),
+    ]
     harness.plays({"a": turns})
     async with harness.after_run(mode="yolo") as session:
         await session.rewind.accept("a.txt")

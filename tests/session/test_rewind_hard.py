@@ -117,9 +117,18 @@ async def test_a_name_is_no_note_of_the_harness(harness: Harness) -> None:
 
 async def test_hostile_names_come_back_exactly(harness: Harness) -> None:
     names = [
-        b"\x1b]0;x\x07", b"a\nb", b"-rf", b"\xff\xfe", b" ", b"$(touch pwned)", "\u202egpj.exe".encode(), b"a" * 250,
-        b"[b]x", b"~", b"\\",
-    ]  # fmt: skip
+        b"\x1b]0;x\x07",
+        b"a\nb",
+        b"-rf",
+        b"\xff\xfe",
+        b" ",
+        b"$(touch pwned)",
+        "\u202egpj.exe".encode(),
+        b"a" * 250,
+        b"[b]x",
+        b"~",
+        b"\\",
+    ]
     for name in names:
         (harness.project / os.fsdecode(name)).write_bytes(b"held " + name)
     before = everything(harness.project)

@@ -45,9 +45,12 @@ NO_SRC = (
 def project(harness: Harness) -> None:
     """Files of which those below `private` are not for agents."""
     for name, text in {
-        "private/key.txt": SECRET, "private/deep/notes.md": f"# {SECRET}", "public.txt": f"public {SECRET[:6]}", "src/a.py": "x = 1\n",
+        "private/key.txt": SECRET,
+        "private/deep/notes.md": f"# {SECRET}",
+        "public.txt": f"public {SECRET[:6]}",
+        "src/a.py": "x = 1\n",
         "private/book.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": SECRET}], "nbformat": 4}),
-    }.items():  # fmt: skip
+    }.items():
         path = harness.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -44,10 +44,13 @@ def results(session: Session) -> list[ToolResult]:
 async def test_in_mode_auto_only_confined_commands_pass_unasked(harness: Harness, choice: SandboxChoice) -> None:
     out = harness.project.parent / "out"
     session = await play(
-        harness, choice.kind, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
+        harness,
+        choice.kind,
+        {"command": "echo in > in"},
+        {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
         {"command": f"echo x > {out}", "outside": True},
-    )  # fmt: skip
+    )
     first, second, third, fourth = results(session)
     assert session.sandbox == choice.kind
     assert first.status == "ok"

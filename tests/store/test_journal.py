@@ -31,8 +31,12 @@ async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Sto
         full = ["PRAGMA synchronous = FULL"] if durable else []  # else SQLite writes, and the system in its own time
         back = ["PRAGMA synchronous = NORMAL"] if durable else []
         assert [line.split("(")[0] for line in steps] == [
-            *full, "BEGIN IMMEDIATE", "INSERT INTO events", "COMMIT", *back,
-        ]  # fmt: skip
+            *full,
+            "BEGIN IMMEDIATE",
+            "INSERT INTO events",
+            "COMMIT",
+            *back,
+        ]
 
 
 @FEW

@@ -60,8 +60,12 @@ async def test_who_saved_a_note_is_kept(store: Store) -> None:
     two, one = await notes.load("", tags=[], limit=9, agent="a.2.1")
     assert one == first
     assert (one.agent, one.scope, one.tags, one.project, one.promoted) == (
-        "7f3a:a.2.1", "project", ("t",), "/work", False,
-    )  # fmt: skip
+        "7f3a:a.2.1",
+        "project",
+        ("t",),
+        "/work",
+        False,
+    )
     assert two.agent == "9999:a"
     assert one.at > 1.6e9
 

@@ -170,9 +170,11 @@ def abandoned(session: str) -> list[ev.Envelope]:
 async def test_a_request_without_a_reply_counts_with_its_estimate(store: Store, session: str) -> None:
     sent = Usage(70, cost_usd=0.25)
     more = [
-        *((agent, ev.StatusChanged("running")) for agent in ("a.2.1", "a.2")), ("a.2.1", ev.TurnStarted(2, request=sent)),
-        ("a.2", ev.TurnStarted(2, request=sent)), ("a.2", ev.TurnFinished(2, sent)),
-    ]  # fmt: skip
+        *((agent, ev.StatusChanged("running")) for agent in ("a.2.1", "a.2")),
+        ("a.2.1", ev.TurnStarted(2, request=sent)),
+        ("a.2", ev.TurnStarted(2, request=sent)),
+        ("a.2", ev.TurnFinished(2, sent)),
+    ]
     left = abandoned(session)
     await store.journal(session).append([*left, *numbered(*more, at=2_100.0, first=len(left) + 1)])
     await store.reconcile()

@@ -50,9 +50,12 @@ def test_only_trusted_places_are_searched(outside_tmp: Path, tmp_path: Path, mon
     loose = program(outside_tmp / "loose", "tool", mark, 0o777)
     temporary = program(tmp_path / "bin", "tool", mark)
     for folder, why in (
-        (inside, "below the folder"), (open_to_all, "other users can write"), (linked, "below the folder"),
-        (loose, "other users can write"), (temporary, "in a temporary folder"),
-    ):  # fmt: skip
+        (inside, "below the folder"),
+        (open_to_all, "other users can write"),
+        (linked, "below the folder"),
+        (loose, "other users can write"),
+        (temporary, "in a temporary folder"),
+    ):
         path = f"{folder}:{good}"
         assert find_program("tool", path, (project / "sub",)) == str(good / "tool")
         assert f"{folder}/tool is " in why_not_used("tool", path, (project / "sub",))

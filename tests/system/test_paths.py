@@ -36,7 +36,11 @@ def test_platformdirs_is_not_loaded_with_home(tmp_path: Path) -> None:
         "print('platformdirs' in sys.modules, end=' '); paths.data_dir({}); print('platformdirs' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "HOME": str(tmp_path)},
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env={"FRIDAY_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == ["False", "True"]

@@ -165,10 +165,15 @@ def test_a_call_is_understood_or_refused(
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats(allow_nan=False) | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**6)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
     | st.sampled_from(["{}", "[]", '[{"old": "a"}]', '{"x": [1]}', "[[[", "1"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2), max_leaves=5,
-)  # fmt: skip
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
 FOREIGN = sorted(
     {name for one in CALLS for name in one.values[1]} | DESCRIPTIONS | {"tasks", "edits", "items", "findings"}
 )

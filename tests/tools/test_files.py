@@ -165,9 +165,14 @@ async def test_pictures_come_as_pictures(harness: ToolHarness, name: str, data: 
 
 @pytest.mark.parametrize(
     ("data", "word"),
-    [(png(9000, 10), "too large.*9000x10"), (png(1, 1) + bytes(4_000_000), "too large"), (png(1, 1)[:12], "damaged"),
-     (b"\xff\xd8\xff\xe0\0\x04", "damaged"), (b"\xff\xd8\xff\xff\xff\xff", "damaged")],
-)  # fmt: skip
+    [
+        (png(9000, 10), "too large.*9000x10"),
+        (png(1, 1) + bytes(4_000_000), "too large"),
+        (png(1, 1)[:12], "damaged"),
+        (b"\xff\xd8\xff\xe0\0\x04", "damaged"),
+        (b"\xff\xd8\xff\xff\xff\xff", "damaged"),
+    ],
+)
 async def test_pictures_a_provider_would_refuse_are_refused_here(harness: ToolHarness, data: bytes, word: str) -> None:
     (harness.root / "p.png").write_bytes(data)
     assert re.search(word, await harness.error("read_file", path="p.png"))
@@ -203,8 +208,13 @@ async def test_a_folder_is_listed_folders_first(harness: ToolHarness) -> None:
     os.mkfifo(harness.root / "pipe")
     output = await harness("list_dir")
     assert output.text.splitlines() == [
-        ".git/", "src/", "'a\\x1b[31m.txt'\t0 B", "link -> z.txt", "pipe (device, pipe or socket)", "z.txt\t2.0 KB"
-    ]  # fmt: skip
+        ".git/",
+        "src/",
+        "'a\\x1b[31m.txt'\t0 B",
+        "link -> z.txt",
+        "pipe (device, pipe or socket)",
+        "z.txt\t2.0 KB",
+    ]
     assert isinstance(output.display, TableDisplay)
     assert await harness.text("list_dir", path="src") == "(src is empty)"
     assert "z.txt" in await harness.error("list_dir", path="z.txt")
@@ -307,9 +317,17 @@ async def test_folders_links_and_the_outside_are_not_written(harness: ToolHarnes
 
 @pytest.mark.parametrize(
     "line",
-    ["... rest unchanged ...", "// ... existing code ...", "    # ... rest of the file unchanged", "# rest of code here...",
-     "<!-- ... rest of page ... -->", "/* ... other methods ... */", "… remaining lines unchanged …", "// rest unchanged"],
-)  # fmt: skip
+    [
+        "... rest unchanged ...",
+        "// ... existing code ...",
+        "    # ... rest of the file unchanged",
+        "# rest of code here...",
+        "<!-- ... rest of page ... -->",
+        "/* ... other methods ... */",
+        "… remaining lines unchanged …",
+        "// rest unchanged",
+    ],
+)
 async def test_placeholders_are_refused(harness: ToolHarness, line: str) -> None:
     await given(harness, "a\nb\n")
     assert "placeholder for omitted text" in await harness.error("write_file", path="f", content=f"a\n{line}\n")
@@ -319,9 +337,16 @@ async def test_placeholders_are_refused(harness: ToolHarness, line: str) -> None
 
 @pytest.mark.parametrize(
     "line",
-    ["print(...)", "def f() -> None: ...", "# the rest of the list is sorted", "x = a[..., 0]  # other axes", "...",
-     "args = first, *rest", "# see the existing code for more"],
-)  # fmt: skip
+    [
+        "print(...)",
+        "def f() -> None: ...",
+        "# the rest of the list is sorted",
+        "x = a[..., 0]  # other axes",
+        "...",
+        "args = first, *rest",
+        "# see the existing code for more",
+    ],
+)
 async def test_ordinary_lines_with_dots_and_placeholders_of_the_file_are_not(harness: ToolHarness, line: str) -> None:
     await given(harness, "# ... rest unchanged ...\nz\n")
     await edit(harness, ("z", line))

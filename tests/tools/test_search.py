@@ -381,8 +381,18 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
         for name in NAMES:
             (tmp_path / "d" / folder / name).touch()
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    request = ScanRequest(root=str(tmp_path), base=str(tmp_path), only="", mode="list", pattern="", ignore_case=False, context=0,
-                        hidden=False, ignore=True, name="")  # fmt: skip
+    request = ScanRequest(
+        root=str(tmp_path),
+        base=str(tmp_path),
+        only="",
+        mode="list",
+        pattern="",
+        ignore_case=False,
+        context=0,
+        hidden=False,
+        ignore=True,
+        name="",
+    )
     differ, kept = [], 0
     for turn in range(80):
         rules, inner = random_rules(chance), random_rules(chance) if turn % 3 == 0 else ""

@@ -72,9 +72,17 @@ def test_a_folder_above_the_searched_one_is_not_followed(tmp_path: Path, only: s
     ws = planted(tmp_path)
     swap(ws / "d", tmp_path / "outside")
     request = scan.ScanRequest(
-        root=str(ws), base=str(ws / "d"), only=str(ws / only) if only else "", mode="content", pattern=".", ignore_case=False,
-        context=0, hidden=False, ignore=False, name="",
-    )  # fmt: skip
+        root=str(ws),
+        base=str(ws / "d"),
+        only=str(ws / only) if only else "",
+        mode="content",
+        pattern=".",
+        ignore_case=False,
+        context=0,
+        hidden=False,
+        ignore=False,
+        name="",
+    )
     assert list(scan._files(request)) == []
 
 

@@ -345,13 +345,32 @@ async def test_a_dead_address_is_followed_by_the_next_and_without_any_the_host_i
 @pytest.mark.parametrize(
     "url",
     [
-        "file:///etc/passwd", "ftp://example.org/", "javascript:alert(1)", "data:text/html,x", "example.org", "//x/y", "",
-        "http://", "http:///path", "http://user@example.org/", "http://u:p@example.org/", "http://@example.org/",
-        "http://example.org\\@evil.example/", "http://example.org/\0", "http://exa mple.org/", "http://example.org/a\nb",
-        "http://%31%32%37.0.0.1/", "http://example.org:99999/", "http://example.org:0/", "http://example.org:x/",
-        "http://[::1/", "http://1.2.3.999/", "http://exa%00mple.org/", "https://example.org/" + "a" * 9000,
+        "file:///etc/passwd",
+        "ftp://example.org/",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "example.org",
+        "//x/y",
+        "",
+        "http://",
+        "http:///path",
+        "http://user@example.org/",
+        "http://u:p@example.org/",
+        "http://@example.org/",
+        "http://example.org\\@evil.example/",
+        "http://example.org/\0",
+        "http://exa mple.org/",
+        "http://example.org/a\nb",
+        "http://%31%32%37.0.0.1/",
+        "http://example.org:99999/",
+        "http://example.org:0/",
+        "http://example.org:x/",
+        "http://[::1/",
+        "http://1.2.3.999/",
+        "http://exa%00mple.org/",
+        "https://example.org/" + "a" * 9000,
     ],
-)  # fmt: skip
+)
 def test_bad_urls_are_refused_before_any_rule_is_asked(url: str) -> None:
     with pytest.raises(ToolError) as caught:
         fetch_tool().parse({"url": url})

@@ -120,8 +120,12 @@ def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
     document = atif(log)
     assert faults(document) == []
     first, second, third = document["steps"]
-    assert first["tool_calls"][0] == {"tool_call_id": "c", "function_name": "bash", "arguments": {},
-                                      "extra": {"error": "not JSON", "raw": '{"command'}}  # fmt: skip
+    assert first["tool_calls"][0] == {
+        "tool_call_id": "c",
+        "function_name": "bash",
+        "arguments": {},
+        "extra": {"error": "not JSON", "raw": '{"command'},
+    }
     assert first["observation"]["results"][0]["content"] == "bad\n[image/png, 3 bytes, omitted]"
     assert second["extra"]["context_management"] == {"type": "compaction", "tokens_before": 900, "tokens_after": 100}
     assert third["message"] == "look\n[image/png, 6 bytes, omitted]"
@@ -131,7 +135,8 @@ def test_secrets_and_controls_leave_no_export() -> None:
     nasty = f"token {KEY} \x1b]0;owned\x07\x9b31m\u202eend"
     log = numbered(("a", ev.SessionStarted(1, "s", nasty, nasty)), ("a", AgentStarted(1, nasty, nasty, nasty)),
                    ("a", MessageAdded(user(nasty))), ("a", said(nasty, ToolCall(nasty, nasty, {nasty: [nasty]}))),
-                   ("a", ev.ToolStarted(nasty, nasty, nasty)), ("a", ev.ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
+                   ("a", ev.ToolStarted(nasty, nasty, nasty)),
+                   ("a", ev.ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
                    ("a", results(ToolResult(nasty, nasty))), ("a", ev.Notice(nasty)))  # fmt: skip
     for form in ("md", "json", "atif"):
         text = export(log, form, version="1.0")

@@ -104,9 +104,16 @@ def test_notes_of_the_harness_are_not_shown_as_words_of_the_person(
 def test_a_run_of_a_sub_agent_ends_with_its_result(last: list[ev.AnyEvent], result: str, shown: str) -> None:
     receipt, findings = Receipt({"task_result": 1}, warnings=("w",)), (Finding("c", "e", True),)
     end = AgentFinished(1, "failed", "reported", result, receipt=receipt, findings=findings)
-    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a.1", AgentStarted(1, "p", "t", "m", "a")),
-                                    *(("a.1", event) for event in last), ("a.1", end),
-                                    ("a", AgentFinished(1, "completed", "done", "Fine.")), at=1.0))  # fmt: skip
+    state = SessionView.of(
+        numbered(
+            ("a", AgentStarted(1, "p", "t", "m")),
+            ("a.1", AgentStarted(1, "p", "t", "m", "a")),
+            *(("a.1", event) for event in last),
+            ("a.1", end),
+            ("a", AgentFinished(1, "completed", "done", "Fine.")),
+            at=1.0,
+        )
+    )
     note, item = state.agents["a.1"].transcript[-2:]
     assert (type(note), item) == (NoteItem, ResultItem(shown, ANY, findings, receipt))
     assert not state.agents["a"].transcript, "the main agent's end is an item only with a warning"
@@ -185,8 +192,13 @@ def test_a_flow_whose_beginning_was_missed_says_so_and_a_long_one_keeps_its_newe
 
 
 def test_a_tool_from_call_to_result() -> None:
-    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(1)),
-                              ("a", said("", ToolCall("c", "bash", {"command": "make"})))))  # fmt: skip
+    state = SessionView.of(
+        numbered(
+            ("a", AgentStarted(1, "p", "t", "m")),
+            ("a", ev.TurnStarted(1)),
+            ("a", said("", ToolCall("c", "bash", {"command": "make"}))),
+        )
+    )
     agent = state.agents["a"]
     assert (agent.calls["c"].status, agent.current) == ("pending", None)
     for envelope in numbered(("a", ev.ToolStarted("c", "bash", "make")), first=4):
@@ -218,10 +230,13 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     }
     child = state.agents["a.1"]
     assert (
-        list(child.asks), child.status, child.calls["c1"].status,
-    ) == (["q2"], "waiting_user", "waiting")  # fmt: skip
-    for envelope in numbered(("a.1", ev.PermissionAnswered("q2", "deny", reason="no")),
-                             ("a", ev.Denied("c7", "web", "x", "rule"))):  # fmt: skip
+        list(child.asks),
+        child.status,
+        child.calls["c1"].status,
+    ) == (["q2"], "waiting_user", "waiting")
+    for envelope in numbered(
+        ("a.1", ev.PermissionAnswered("q2", "deny", reason="no")), ("a", ev.Denied("c7", "web", "x", "rule"))
+    ):
         state.apply(envelope)
     assert list(state.asks) == ["q1"]
     assert child.calls["c1"].status == "denied"
@@ -245,7 +260,9 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     lost = SessionView.of(
         numbered(("a", ev.Notice("hello")), ("a.7", said("x")), ("a.7", ev.ToolFinished("c", "bash", "ok")))
     )
-    assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), "without its start there is nothing"  # fmt: skip
+    assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), (
+        "without its start there is nothing"
+    )
 
 
 def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> None:

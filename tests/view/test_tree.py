@@ -20,11 +20,13 @@ from tests.scenarios import numbered, said, tree
 
 def test_the_tree_in_words() -> None:
     lines = render_tree(SessionView.of(tree()))
-    assert lines == ["✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s · Count the lines of main.py",
-                     "│     tools run: delegate_task",
-                     "└─ ✓ a.1 researcher · completed · 160 tokens · 43% cached · $0.7500 · 6.5 s · read main.py",
-                     "         > It has 2 lines.",
-                     "         tools run: read_file"]  # fmt: skip
+    assert lines == [
+        "✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s · Count the lines of main.py",
+        "│     tools run: delegate_task",
+        "└─ ✓ a.1 researcher · completed · 160 tokens · 43% cached · $0.7500 · 6.5 s · read main.py",
+        "         > It has 2 lines.",
+        "         tools run: read_file",
+    ]
     branch = render_tree(SessionView.of(tree()), top="a.1")
     assert [line.strip() for line in branch] == [lines[2].removeprefix("└─ "), lines[3].strip(), lines[4].strip()]
 
@@ -32,18 +34,27 @@ def test_the_tree_in_words() -> None:
 @pytest.mark.parametrize(("status", "mark"), [("completed", "!"), ("failed", "✗")])
 def test_warnings_replace_the_symbol_of_success(status: Status, mark: str) -> None:
     receipt = Receipt(warnings=("claims changes, but no file was changed",))
-    state = SessionView.of(numbered(("a", AgentStarted(1, "coder", "fix", "m")),
-                                    ("a", AgentFinished(1, status, "done", "I fixed it.", receipt=receipt))))  # fmt: skip
+    state = SessionView.of(
+        numbered(
+            ("a", AgentStarted(1, "coder", "fix", "m")),
+            ("a", AgentFinished(1, status, "done", "I fixed it.", receipt=receipt)),
+        )
+    )
     assert agent_line(state, state.agents["a"], now=0.0).startswith(f"{mark} a coder")
     assert (activity_text(state, state.agents["a"]) == receipt.warnings[0]) is (status == "completed")
 
 
-@pytest.mark.parametrize(("begun", "line"),
-                         [(AgentStarted(1, "general", "look", "demo/demo"),
-                           "▸ a general · running · 0 tokens · demo · 0.0 s · look"),
-                          (AgentStarted(1, "\x1b[31mred", "\x1b]0;owned\x07 do\nit \u202eback", "m"),
-                           "▸ a red · running · 0 tokens · $0.0000 · 0.0 s · do it back")],
-                         ids=["a scripted demo has no price", "foreign text cannot steer the terminal"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("begun", "line"),
+    [
+        (AgentStarted(1, "general", "look", "demo/demo"), "▸ a general · running · 0 tokens · demo · 0.0 s · look"),
+        (
+            AgentStarted(1, "\x1b[31mred", "\x1b]0;owned\x07 do\nit \u202eback", "m"),
+            "▸ a red · running · 0 tokens · $0.0000 · 0.0 s · do it back",
+        ),
+    ],
+    ids=["a scripted demo has no price", "foreign text cannot steer the terminal"],
+)
 def test_one_agent(begun: AgentStarted, line: str) -> None:
     assert render_tree(SessionView.of(numbered(("a", begun))), details="none") == [line]
 

@@ -42,9 +42,13 @@ async def test_new_files_follow_the_umask_and_old_ones_keep_their_mode(workspace
 
 @pytest.mark.parametrize(
     ("present", "mode", "expect", "word"),
-    [(b"theirs", 0o644, sha(b"mine"), "changed"), (b"theirs", 0o644, None, "exists"), (None, 0, sha(b"mine"), "deleted"),
-     (b"mine", 0o444, sha(b"mine"), "read-only")],
-)  # fmt: skip
+    [
+        (b"theirs", 0o644, sha(b"mine"), "changed"),
+        (b"theirs", 0o644, None, "exists"),
+        (None, 0, sha(b"mine"), "deleted"),
+        (b"mine", 0o444, sha(b"mine"), "read-only"),
+    ],
+)
 async def test_a_file_with_unexpected_content_or_mode_is_not_changed(
     workspace: LocalWorkspace, root: Path, present: bytes | None, mode: int, expect: str | None, word: str
 ) -> None:

@@ -59,13 +59,18 @@ class HookInputs:
             out |= {"agent_id": agent.path, "agent_type": agent.profile}
         tokens, cost = agent.budget.left("tokens"), agent.budget.left("cost")
         own = {
-            "version": __version__, "agent": agent.path, "parent": parent_of(agent.path), "depth": depth_of(agent.path),
-            "profile": agent.profile, "task": self.tasks.get(agent.path, ""), "model": agent.model,
+            "version": __version__,
+            "agent": agent.path,
+            "parent": parent_of(agent.path),
+            "depth": depth_of(agent.path),
+            "profile": agent.profile,
+            "task": self.tasks.get(agent.path, ""),
+            "model": agent.model,
             "budget": {
                 "tokens_left": None if tokens == float("inf") else int(tokens),
                 "cost_left": None if cost == float("inf") else cost,
             },
-        }  # fmt: skip
+        }
         return {**out, **fields, "friday": {**own, **ours}}
 
     def transcript(self, agent: Agent) -> str:
@@ -96,9 +101,12 @@ class HookInputs:
         ]
         role = "assistant" if message.role == "assistant" else "user"
         row = {
-            "type": role, "message": {"role": role, "content": content}, "sessionId": self._session,
-            "cwd": str(agent.workspace.root), "isSidechain": agent.parent is not None,
-        }  # fmt: skip
+            "type": role,
+            "message": {"role": role, "content": content},
+            "sessionId": self._session,
+            "cwd": str(agent.workspace.root),
+            "isSidechain": agent.parent is not None,
+        }
         return msgspec.json.encode(row) + b"\n"
 
 
@@ -117,19 +125,23 @@ def delegation_response(prompt: str, summary: Any, text: str) -> dict[str, Any]:
         "totalTokens": usage.input + usage.output + usage.cache_read + usage.cache_write,
         "totalToolUseCount": sum(receipt.tools.values()),
         "usage": {
-            "input_tokens": usage.input, "output_tokens": usage.output,
-            "cache_read_input_tokens": usage.cache_read, "cache_creation_input_tokens": usage.cache_write,
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cache_read_input_tokens": usage.cache_read,
+            "cache_creation_input_tokens": usage.cache_write,
         },
         "toolStats": _tool_stats(receipt),
         "canContinueAgent": True,
-    }  # fmt: skip
+    }
 
 
 def _tool_stats(receipt: Receipt) -> dict[str, int]:
     kinds = {
-        "readCount": (READ_FILE, LIST_DIR), "searchCount": (GREP, GLOB), "bashCount": (BASH,),
+        "readCount": (READ_FILE, LIST_DIR),
+        "searchCount": (GREP, GLOB),
+        "bashCount": (BASH,),
         "editFileCount": (EDIT_FILE, WRITE_FILE),
-    }  # fmt: skip
+    }
     found = {name: sum(receipt.tools.get(tool, 0) for tool in tools) for name, tools in kinds.items()}
     return {
         **found,

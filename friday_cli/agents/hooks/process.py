@@ -47,9 +47,15 @@ class HookProcesses:
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         try:
             program = PipedProgram(
-                self._argv(hook, workspace, folder), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,
-                cwd=folder, confined=confined, writes=tuple(folder / path for path in hook.entry.writes),
-            )  # fmt: skip
+                self._argv(hook, workspace, folder),
+                given,
+                with_trace(self._environ),
+                timeout_s=hook.entry.timeout,
+                limit=LIMIT,
+                cwd=folder,
+                confined=confined,
+                writes=tuple(folder / path for path in hook.entry.writes),
+            )
             ran = await workspace.piped(program, agent)
         except ToolError as error:
             return failed(Answer(hook, problem=f"it could not be started: {error.message}"))

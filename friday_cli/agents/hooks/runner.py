@@ -79,9 +79,15 @@ class HookRunner:
         answer = await self._processes.run(hook, given, local_workspace(agent.workspace), agent.path)
         ms = round((time.perf_counter() - begun) * 1000, 1)
         ran = HookRan(
-            hook.event, mask(sanitize_line(hook.name, 120)), ms, _decision(answer), mask(sanitize_line(answer.reason, SHOWN)),
-            problem=mask(sanitize_line(answer.problem, SHOWN)), source=hook.source, call_id=call_id,
-        )  # fmt: skip
+            hook.event,
+            mask(sanitize_line(hook.name, 120)),
+            ms,
+            _decision(answer),
+            mask(sanitize_line(answer.reason, SHOWN)),
+            problem=mask(sanitize_line(answer.problem, SHOWN)),
+            source=hook.source,
+            call_id=call_id,
+        )
         events: list[AnyEvent] = [ran]
         if answer.problem:
             events += self.problem(answer, agent, hook.event, call_id)

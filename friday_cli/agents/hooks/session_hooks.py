@@ -123,9 +123,14 @@ class SessionHooks:
         return _compose(answers, grant=tool.name)
 
     async def after_call(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput,
+        self,
+        agent: Agent,
+        call: ToolCall,
+        tool: Tool,
+        arguments: dict[str, Any],
+        wanted: RuleInput,
         ran: tuple[Output, float],
-    ) -> HookOutcome:  # fmt: skip
+    ) -> HookOutcome:
         output, duration_s = ran
         event = "PostToolUseFailure" if output.error else "PostToolUse"
         if not self._has(event):
@@ -174,20 +179,15 @@ class SessionHooks:
         own = {"tool": tool.name, "input": arguments, "call": call.id, **ours}
         return await self._fire(
             event, agent, fields, own, subjects=matched_names(tool.name), wanted=wanted, call_id=call.id
-        )  # fmt: skip
+        )
 
     async def after_batch(
         self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
     ) -> HookOutcome:
         if not self._has("PostToolBatch"):
             return HookOutcome()
-        rows = [
-            {
-                "tool_name": claude_name(calls[r.call_id].name), "tool_use_id": r.call_id, "tool_response": r.text,
-                "tool_input": claude_input(calls[r.call_id].name, calls[r.call_id].arguments, agent.workspace.root),
-            }
-            for r in results if r.call_id in calls
-        ]  # fmt: skip
+        pairs = [(calls[result.call_id], result) for result in results if result.call_id in calls]
+        rows = [_row_of_batch(call, result, agent) for call, result in pairs]
         return _compose(await self._fire("PostToolBatch", agent, {"tool_calls": rows}))
 
     # ---- runs ---------------------------------------------------------------------------
@@ -313,3 +313,12 @@ def _marked(answer: Answer) -> str:
 
 def _for_model(reason: str) -> str:
     return mask(neutralize_line(reason))
+
+
+def _row_of_batch(call: ToolCall, result: ToolResult, agent: Agent) -> dict[str, Any]:
+    return {
+        "tool_name": claude_name(call.name),
+        "tool_use_id": call.id,
+        "tool_response": result.text,
+        "tool_input": claude_input(call.name, call.arguments, agent.workspace.root),
+    }

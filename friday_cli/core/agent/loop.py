@@ -225,8 +225,12 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
     await save_partial_reply(agent, services)
     await close_calls(agent, services)
     agent.budget.open_holdback()
-    await add_system_note(agent, services, f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
-              "have, and say clearly what is missing.")  # fmt: skip
+    await add_system_note(
+        agent,
+        services,
+        f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
+        "have, and say clearly what is missing.",
+    )
     text, error = "", ""
     agent.turn += 1
     try:

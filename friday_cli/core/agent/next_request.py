@@ -43,8 +43,14 @@ def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1,
     """A request with `messages` and the prefix of `agent`. Without `tools` the model may call none of those listed."""
     conversation = agent.conversation
     return Request(
-        agent=agent.path, system=conversation.system, tools=conversation.specs, messages=tuple(messages),
-        max_output=max_output, tool_choice="auto" if tools else "none", effort=conversation.effort,
-        cache_key=conversation.cache_key, temperature=conversation.temperature,
+        agent=agent.path,
+        system=conversation.system,
+        tools=conversation.specs,
+        messages=tuple(messages),
+        max_output=max_output,
+        tool_choice="auto" if tools else "none",
+        effort=conversation.effort,
+        cache_key=conversation.cache_key,
+        temperature=conversation.temperature,
         provider_state=conversation.provider_state,
-    )  # fmt: skip
+    )

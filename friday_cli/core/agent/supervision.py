@@ -137,17 +137,24 @@ async def _ask_supervisor(
     agent: Agent, services: Services, task: str, intent: Intent, outcome: RunResult, reasons: list[str]
 ) -> tuple[_Ruling, Usage]:
     """The supervisor model's verdict and its usage, which the sub-agent pays for. A failure counts as a pause."""
-    text = "\n\n".join((
-        f"# Task\n{task}",
-        f"# Intent\n{json.dumps(msgspec.to_builtins(intent), ensure_ascii=False)}",
-        f"# Result\n{outcome.text[:20_000]}",
-        "# Receipt, made by the harness\n" + "\n".join(agent.receipt_builder.run.lines()),
-        "# Differences\n" + "\n".join(f"- {reason}" for reason in reasons),
-    ))  # fmt: skip
+    text = "\n\n".join(
+        (
+            f"# Task\n{task}",
+            f"# Intent\n{json.dumps(msgspec.to_builtins(intent), ensure_ascii=False)}",
+            f"# Result\n{outcome.text[:20_000]}",
+            "# Receipt, made by the harness\n" + "\n".join(agent.receipt_builder.run.lines()),
+            "# Differences\n" + "\n".join(f"- {reason}" for reason in reasons),
+        )
+    )
     asked = Conversation(
-        services.supervisor or agent.conversation.provider, SYSTEM, (), {}, "supervisor",
-        effort=agent.conversation.effort, history=[user(text, source="harness")],
-    )  # fmt: skip
+        services.supervisor or agent.conversation.provider,
+        SYSTEM,
+        (),
+        {},
+        "supervisor",
+        effort=agent.conversation.effort,
+        history=[user(text, source="harness")],
+    )
     judge = msgspec.structs.replace(agent, conversation=asked, usage=Usage())
     try:
         done = await ModelCall(judge, services, tools=False, quiet=True).send()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -14,16 +14,14 @@ from ..limits.budget import LimitReached
 from ..permissions.decision import PermissionDecision
 from ..permissions.rule import RuleInput, rerun_after_read_only
 from ..permissions.rules import decide
-from ..protocol.call_arguments import UnderstoodArguments
-from ..protocol.errors import FridayError, PermissionDenied, ToolError
+from ..protocol.errors import FridayError, PermissionDenied
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
-from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
+from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, ToolContext
 from ..protocol.trace_context import TRACEPARENT
-from ..protocol.workspace import Workspace, for_one_call
-from ..text.suggest import closest_match
 from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
+from .understood_call import UnderstoodCall, as_understood, forwarded, understand
 
 log = logging.getLogger(__name__)
 
@@ -149,17 +147,6 @@ async def _run_scheduled(
     return ran
 
 
-class _Understood(NamedTuple):
-    """A call whose tool the agent has. `args` are its `arguments` as the tool takes them, `wanted` what it would do.
-    `workspace` opens what its paths led to when that was found out."""
-
-    tool: Tool
-    arguments: dict[str, Any]
-    args: msgspec.Struct | dict[str, Any]
-    wanted: RuleInput
-    workspace: Workspace
-
-
 class _Call:
     """One call, from permission to result. `state`: `received` from the model; `understood`: its tool and arguments are known,
     and hooks saw them; `running`; `asked again`: it ran read-only, and a person is asked whether it may run once more."""
@@ -169,7 +156,7 @@ class _Call:
         self._sent = self._call = call
         self._state: Literal["received", "understood", "running", "asked again"] = "received"
         self._began = 0.0
-        self._known: _Understood | None = None
+        self._known: UnderstoodCall | None = None
         self._hooked = HookOutcome()
         self._notes: list[str] = []
         """What the model reads after the result."""
@@ -206,24 +193,24 @@ class _Call:
         output = self._output
         return _CallResult(ToolResult(self._call.id, self._text, self._status, output.images), output.ends)
 
-    async def _understand(self) -> _Understood:
-        """Find the tool and read the arguments, and let hooks rewrite them. Raises what `_understand` does."""
+    async def _understand(self) -> UnderstoodCall:
+        """Find the tool and read the arguments, and let hooks rewrite them. Raises what `understand` does."""
         agent, services = self._agent, self._services
-        call = self._call = _forwarded(agent, self._sent)
-        tool, sent = await _understand(agent, services, call)
+        call = self._call = forwarded(agent, self._sent)
+        tool, sent = await understand(agent, services, call)
         self._notes.append(sent.note)
-        known = _as_understood(agent, tool, sent.arguments)
+        known = as_understood(agent, tool, sent.arguments)
         if services.hooks is not None:
             hooked = self._hooked = await services.hooks.before_call(agent, call, tool, known.arguments, known.wanted)
             if hooked.stop:
                 raise StopRun("hook", hooked.stop)
             self._notes += [hooked.note, hooked.context]
             if hooked.arguments is not None:  # what will run is what is judged
-                known = _as_understood(agent, tool, hooked.arguments)
+                known = as_understood(agent, tool, hooked.arguments)
         self._known, self._state = known, "understood"
         return known
 
-    async def _run(self, known: _Understood) -> None:
+    async def _run(self, known: UnderstoodCall) -> None:
         """Run the tool as far as it is permitted. Raises whatever the tool raises."""
         agent, tool, args = self._agent, known.tool, known.args
         read_only = await self._require_permission(known, known.wanted) and agent.workspace.supports_read_only
@@ -274,12 +261,19 @@ class _Call:
             facts = msgspec.structs.replace(facts, rewritten=(self._hooked.rewritten,))
         self._agent.receipt_builder.add(call.name, self._status, facts)
         finished = ToolFinished(
-            call.id, call.name, self._status, took, output.display, facts,
-            text=self._text, images=output.images, usage=output.usage,
-        )  # fmt: skip
+            call.id,
+            call.name,
+            self._status,
+            took,
+            output.display,
+            facts,
+            text=self._text,
+            images=output.images,
+            usage=output.usage,
+        )
         self._services.log.emit_soon(path, finished, *(Notice(text, "warning") for text in output.warnings))
 
-    async def _require_permission(self, known: _Understood, wanted: RuleInput, *, printed: str = "") -> bool:
+    async def _require_permission(self, known: UnderstoodCall, wanted: RuleInput, *, printed: str = "") -> bool:
         """Wait until the prepared call may run. Returns whether it must run read-only. Raises PermissionDenied with the reason,
         and with what it `printed` if it already ran read-only."""
         agent, services, arguments, hooked = self._agent, self._services, known.arguments, self._hooked
@@ -318,48 +312,6 @@ class _Call:
         raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
 
 
-def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
-    """The call that `call` is treated as: itself, or one of a server's tools. Raises ToolError."""
-    tool = agent.conversation.tools.get(call.name)
-    if tool is None or tool.forward is None or call.error:
-        return call
-    name, arguments = tool.forward(tool.parse(tool.understand(call.arguments).arguments))
-    return msgspec.structs.replace(call, name=name, arguments=arguments)
-
-
-async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
-    """Read a call and its arguments. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong
-    arguments."""
-    conversation = agent.conversation
-    tool = conversation.tools.get(call.name)
-    if tool is None:
-        listed = any(spec.name == call.name for spec in conversation.specs)
-        listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
-        names = ", ".join(sorted(spec.name for spec in conversation.specs if spec.name in conversation.tools))
-        near = "" if listed else closest_match(call.name, conversation.tools)
-        reason = "it cannot be used now" if listed else "the agent does not have this tool"
-        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
-        raise PermissionDenied(
-            f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
-            hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
-        )
-    if call.error:
-        raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
-    return tool, tool.understand(call.arguments)
-
-
-def _as_understood(agent: Agent, tool: Tool, arguments: dict[str, Any]) -> _Understood:
-    args = tool.parse(arguments)
-    workspace = for_one_call(agent.workspace)
-    subjects, also = tool.used(args, workspace)
-    sandbox_access, justification = tool.sandbox_access(args, workspace)
-    wanted = RuleInput(
-        tool.name, tool.effect, subjects, tool.script(args, workspace), sandbox_access=sandbox_access,
-        justification=justification, also=also,
-    )  # fmt: skip
-    return _Understood(tool, arguments, args, wanted, workspace)
-
-
 def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
     """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
     if hooked.decision not in ("deny", "ask") or found.decision == "deny":
@@ -369,7 +321,9 @@ def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecis
     return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
 
 
-def _context(agent: Agent, services: Services, call: ToolCall, known: _Understood, *, read_only: bool) -> ToolContext:
+def _context(
+    agent: Agent, services: Services, call: ToolCall, known: UnderstoodCall, *, read_only: bool
+) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:

@@ -44,9 +44,14 @@ def forecast(profile: str, model: str, past: Sequence[PastRun], size: int | None
         return _range(_known(map(amount, own)), _known(map(amount, others)))
 
     return Forecast(
-        profile, model, runs=sum(run.profile == profile for run in past), others=len(others), tokens=of(lambda run: run.tokens),
-        cost_usd=of(lambda run: run.cost_usd), time_s=of(lambda run: run.active_s),
-    )  # fmt: skip
+        profile,
+        model,
+        runs=sum(run.profile == profile for run in past),
+        others=len(others),
+        tokens=of(lambda run: run.tokens),
+        cost_usd=of(lambda run: run.cost_usd),
+        time_s=of(lambda run: run.active_s),
+    )
 
 
 def nearest(runs: Sequence[PastRun], size: int | None) -> list[PastRun]:

@@ -73,8 +73,15 @@ class Rules:
     ) -> Rules:
         """The rights of a sub-agent: never more than these. Without a `mode` it has its parent's."""
         return Rules(
-            mode=mode, tools=self.tools, rules=rules, allowed=allowed, only=only, parent=self, profile=profile, skills=skills,
-        )  # fmt: skip
+            mode=mode,
+            tools=self.tools,
+            rules=rules,
+            allowed=allowed,
+            only=only,
+            parent=self,
+            profile=profile,
+            skills=skills,
+        )
 
     @property
     def effective_mode(self) -> Mode:
@@ -166,9 +173,14 @@ class Rules:
     def _rights(self, extra: Sequence[Rule] = ()) -> Rights:
         """Its own rights, without those above. `extra` are rules that apply as well."""
         return Rights(
-            mode=self.mode, tools=self.tools, rules=[*self._binding(), *extra], allowed=self.allowed, only=self.only,
-            may_load=self.may_load, skill_folders=self.skill_folders,
-        )  # fmt: skip
+            mode=self.mode,
+            tools=self.tools,
+            rules=[*self._binding(), *extra],
+            allowed=self.allowed,
+            only=self.only,
+            may_load=self.may_load,
+            skill_folders=self.skill_folders,
+        )
 
 
 def decide(

@@ -28,9 +28,22 @@ DESCRIPTIONS = frozenset(
 MILLISECONDS_FROM = 10_000
 """A `timeout` without a unit from which on it can only be milliseconds; a smaller one could be seconds."""
 PATH_ALIASES = dict.fromkeys(
-    ("file_path", "absolute_path", "notebook_path", "filepath", "file_name", "filename", "file", "target_file",
-     "dir_path", "directory", "folder", "target_directory"), "path",
-)  # fmt: skip
+    (
+        "file_path",
+        "absolute_path",
+        "notebook_path",
+        "filepath",
+        "file_name",
+        "filename",
+        "file",
+        "target_file",
+        "dir_path",
+        "directory",
+        "folder",
+        "target_directory",
+    ),
+    "path",
+)
 """Names that other programs give to `path`."""
 ID_ALIASES = dict.fromkeys(("agent_id", "subagent_id", "delegate_id", "delegation_id", "task_id"), "id")
 """Names that other programs give to the `id` of a sub-agent."""

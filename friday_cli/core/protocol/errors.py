@@ -69,9 +69,23 @@ class BudgetSpent(ToolError, UsageError):
 
 
 ErrorKind = Literal[
-    "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",  # transient
-    "auth", "quota", "invalid", "not_found", "context", "refusal", "config", "bad_call",  # permanent
-]  # fmt: skip
+    "rate",
+    "overloaded",
+    "server",
+    "network",
+    "truncated",
+    "stall",
+    "garbled",
+    "empty",  # transient
+    "auth",
+    "quota",
+    "invalid",
+    "not_found",
+    "context",
+    "refusal",
+    "config",
+    "bad_call",  # permanent
+]
 TRANSIENT: frozenset[str] = frozenset(
     ("rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty")
 )

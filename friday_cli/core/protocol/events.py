@@ -371,10 +371,12 @@ class Notice(Event, frozen=True, tag="notice"):
 
 
 AnyEvent = (
-    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
-    | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
-    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
-    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
+    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
+    | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
+    | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
+    | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
+    | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
+)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):

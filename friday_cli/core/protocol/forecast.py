@@ -59,10 +59,13 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
     """A forecast for programs: all fields, null where something is unknown, and `suggested_tokens`."""
     ranges = {name: getattr(forecast, name) for name in ("tokens", "cost_usd", "time_s")}
     return {
-        "profile": forecast.profile, "model": forecast.model, "runs": forecast.runs, "others": forecast.others,
+        "profile": forecast.profile,
+        "model": forecast.model,
+        "runs": forecast.runs,
+        "others": forecast.others,
         **{name: None if found is None else msgspec.structs.asdict(found) for name, found in ranges.items()},
         "suggested_tokens": forecast.suggested_tokens,
-    }  # fmt: skip
+    }
 
 
 def _span(values: Range, shown: Callable[[float], str]) -> str:

@@ -250,9 +250,12 @@ class ReceiptBuilder:
         for run in facts.commands:
             self._add_command(run)
         for known, new_names in (
-            (self._urls, facts.urls), (self._read, facts.read), (self._found, facts.found),
-            (self._not_fetched, facts.not_fetched), (self._unknown, facts.unknown),
-        ):  # fmt: skip
+            (self._urls, facts.urls),
+            (self._read, facts.read),
+            (self._found, facts.found),
+            (self._not_fetched, facts.not_fetched),
+            (self._unknown, facts.unknown),
+        ):
             if new_names:
                 known.update(dict.fromkeys(new_names))
         for path, spans in facts.lines.items():

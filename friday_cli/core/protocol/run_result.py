@@ -10,13 +10,36 @@ from .claims import Claims
 from .receipt import Finding
 
 Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate", "waiting_budget",
-    "completed", "failed", "timeout", "cancelled", "interrupted",
-]  # fmt: skip
+    "queued",
+    "running",
+    "waiting_child",
+    "waiting_user",
+    "waiting_rate",
+    "waiting_budget",
+    "completed",
+    "failed",
+    "timeout",
+    "cancelled",
+    "interrupted",
+]
 StopReason = Literal[
-    "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
-    "provider", "refusal", "context", "supervision", "loop", "process", "hook",
-]  # fmt: skip
+    "done",
+    "reported",
+    "iterations",
+    "tokens",
+    "cost",
+    "time",
+    "cancelled",
+    "aborted",
+    "parent",
+    "provider",
+    "refusal",
+    "context",
+    "supervision",
+    "loop",
+    "process",
+    "hook",
+]
 ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
 LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
 RESULT_CHARS = 24_000

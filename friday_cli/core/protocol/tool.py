@@ -170,8 +170,15 @@ def _named(declared: ToolEffect, args: Any, workspace: Workspace) -> tuple[str, 
 AS_ELSEWHERE = {"as_elsewhere": True}
 """`extra_json_schema` of a list whose items have fields that another tool describes: models are told their types only."""
 _UNSENT = (
-    *AS_ELSEWHERE, "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum",
-)  # fmt: skip
+    *AS_ELSEWHERE,
+    "additionalProperties",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "exclusiveMinimum",
+)
 """What models keep to without being told: limits, and that there are no other fields. A call beyond them is answered with an error."""
 
 

@@ -241,9 +241,13 @@ def _version_of(program: str) -> str:
 
     try:
         completed = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False,
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=5,
+            check=False,
             env=without_keys(os.environ),
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return f"does not start: {type(error).__name__}"
     first = completed.stdout.decode("utf-8", "replace").split("\n")[0]

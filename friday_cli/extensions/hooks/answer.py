@@ -97,11 +97,16 @@ def _answer(hook: Hook, found: _Output) -> Answer:
     if output is not None and not isinstance(output, str):
         output = msgspec.json.encode(output).decode()
     return Answer(
-        hook, decision, sanitize(reason)[:REASON_CHARS], context=sanitize(inner.additional_context or "")[:CONTEXT_CHARS],
-        arguments=arguments, output=None if output is None else sanitize(output),
+        hook,
+        decision,
+        sanitize(reason)[:REASON_CHARS],
+        context=sanitize(inner.additional_context or "")[:CONTEXT_CHARS],
+        arguments=arguments,
+        output=None if output is None else sanitize(output),
         stop="" if found.continue_ else sanitize(found.stop_reason or "a hook stopped it")[:REASON_CHARS],
-        message=sanitize(found.system_message or ""), limits=inner.limits or {},
-    )  # fmt: skip
+        message=sanitize(found.system_message or ""),
+        limits=inner.limits or {},
+    )
 
 
 def _text(data: bytes) -> str:

@@ -44,13 +44,25 @@ _SUBJECTS = {
 
 def sample(event: str, cwd: str, agent: str, profile: str) -> dict[str, Any]:
     """The input of `event` for the agent `agent` with the profile `profile`."""
-    out: dict[str, Any] = {"session_id": "00000000-0000-0000-0000-000000000000", "transcript_path": "", "cwd": cwd,
-           "hook_event_name": event, "permission_mode": "default"}  # fmt: skip
+    out: dict[str, Any] = {
+        "session_id": "00000000-0000-0000-0000-000000000000",
+        "transcript_path": "",
+        "cwd": cwd,
+        "hook_event_name": event,
+        "permission_mode": "default",
+    }
     if agent != "a":
         out |= {"agent_id": agent, "agent_type": profile}
     budget = {"tokens_left": 50_000, "cost_left": None}
-    own = {"version": "", "agent": agent, "parent": agent.rpartition(".")[0], "depth": agent.count("."),
-           "profile": profile, "task": "look", "budget": budget}  # fmt: skip
+    own = {
+        "version": "",
+        "agent": agent,
+        "parent": agent.rpartition(".")[0],
+        "depth": agent.count("."),
+        "profile": profile,
+        "task": "look",
+        "budget": budget,
+    }
     return {**out, **FIELDS[event], "friday": own}
 
 

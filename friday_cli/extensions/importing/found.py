@@ -129,12 +129,21 @@ def profile_text(profile: Profile) -> str:
         tools = profile.allowed_tools
         front["allowedTools"] = ["*"] if tools == "*" else _narrowed(tools, profile.only)
     optional: dict[str, Any] = {
-        "disallowedTools": [*profile.disallowed_tools, *profile.deny], "model": profile.model, "effort": profile.effort,
-        "maxIterations": profile.max_iterations, "timeout": profile.timeout, "maxTokenBudget": profile.max_token_budget,
-        "subAgents": ["*"] if profile.sub_agents == "*" else list(profile.sub_agents), "mode": profile.mode,
-        "temperature": profile.temperature, "preloadSkills": list(profile.preload_skills), "projectContext": profile.project_context,
-        "mcpServers": [{name: profile.mcp_inline[name]} if name in profile.mcp_inline else name for name in profile.mcp_servers],
-    }  # fmt: skip
+        "disallowedTools": [*profile.disallowed_tools, *profile.deny],
+        "model": profile.model,
+        "effort": profile.effort,
+        "maxIterations": profile.max_iterations,
+        "timeout": profile.timeout,
+        "maxTokenBudget": profile.max_token_budget,
+        "subAgents": ["*"] if profile.sub_agents == "*" else list(profile.sub_agents),
+        "mode": profile.mode,
+        "temperature": profile.temperature,
+        "preloadSkills": list(profile.preload_skills),
+        "projectContext": profile.project_context,
+        "mcpServers": [
+            {name: profile.mcp_inline[name]} if name in profile.mcp_inline else name for name in profile.mcp_servers
+        ],
+    }
     front |= {key: value for key, value in optional.items() if value not in (None, "", [], False)}
     if profile.skills is not None:
         front["skills"] = list(profile.skills) or ["none"]

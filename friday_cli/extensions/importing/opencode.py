@@ -20,8 +20,13 @@ _TOOLS = {"bash": ("Bash",), "edit": ("Edit", "Write"), "write": ("Write",), "pa
           "read": ("Read",), "grep": ("Grep",), "glob": ("Glob",), "list": ("LS",), "webfetch": ("WebFetch",),
           "websearch": ("WebSearch",), "task": ("Task",), "todowrite": ("TodoWrite",), "todoread": ("TodoRead",),
           "question": ("AskUserQuestion",), "skill": ("Skill",)}  # fmt: skip
-_AGENT_KEYS = {"description": "description", "model": "model", "temperature": "temperature", "steps": "maxIterations",
-               "maxSteps": "maxIterations"}  # fmt: skip
+_AGENT_KEYS = {
+    "description": "description",
+    "model": "model",
+    "temperature": "temperature",
+    "steps": "maxIterations",
+    "maxSteps": "maxIterations",
+}
 _READ_AGENT_KEYS = {*_AGENT_KEYS, "mode", "tools", "permission", "prompt", "color", "hidden", "name", "disable"}
 _LINE_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.S)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')

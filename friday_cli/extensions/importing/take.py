@@ -118,11 +118,14 @@ def _rules(found: Found) -> list[Item]:
     mine = read_settings(settings_file()).get("permissions", {})
     return [
         Item(
-            "rule", rule, decision, lambda decision=decision, rule=rule: _add_rule(decision, rule),  # type: ignore[misc]
+            "rule",
+            rule,
+            decision,
+            lambda decision=decision, rule=rule: _add_rule(decision, rule),  # type: ignore[misc]
             "you have it" if rule in mine.get(decision, ()) else "",
         )
         for decision, rule in found.rules
-    ]  # fmt: skip
+    ]
 
 
 def _add_rule(decision: str, rule: str) -> None:

@@ -123,12 +123,20 @@ def read(files: PluginFiles, origin: Origin = "user") -> Plugin:
     named = inline if isinstance(inline, str) else ""
     default = SERVERS if portable else _inside(named, problems, "mcpServers") or CLAUDE_SERVERS
     return Plugin(
-        manifest["name"], files, origin, version=_line(manifest.get("version")), description=_line(manifest.get("description")),
-        portable=portable, skills=tuple(skills), agents=tuple(agents), commands=commands,
+        manifest["name"],
+        files,
+        origin,
+        version=_line(manifest.get("version")),
+        description=_line(manifest.get("description")),
+        portable=portable,
+        skills=tuple(skills),
+        agents=tuple(agents),
+        commands=commands,
         profiles=tuple(found[0] for found in files.matching(rf"{OURS}/profiles/[^/]+\.md")),
         servers=default if default in files.files else "",
-        inline_servers=inline if isinstance(inline, dict) else {}, problems=tuple(problems),
-    )  # fmt: skip
+        inline_servers=inline if isinstance(inline, dict) else {},
+        problems=tuple(problems),
+    )
 
 
 def load_json(files: PluginFiles, name: str) -> dict[str, Any]:

@@ -117,8 +117,14 @@ def _portable(
     if isinstance(found, _Http):
         _check_address(found)
         return ServerEntry(
-            name, "http", url=found.url, headers=found.headers, network=plugin.origin == "project", origin="plugin", file=file
-        )  # fmt: skip
+            name,
+            "http",
+            url=found.url,
+            headers=found.headers,
+            network=plugin.origin == "project",
+            origin="plugin",
+            file=file,
+        )
     if any(key in RESERVED for key in found.env):
         raise ValueError("env must not set PLUGIN_ROOT or PLUGIN_DATA.")
 
@@ -126,10 +132,17 @@ def _portable(
         return re.sub(r"\$\{(PLUGIN_ROOT|PLUGIN_DATA)\}", lambda match: places[match[1]], text)
 
     return ServerEntry(
-        name, "stdio", command=_program(found.command, plugin, places), args=tuple(map(filled, found.args)),
-        env={**{key: filled(value) for key, value in found.env.items()}, **places}, cwd=_folder(found.cwd, plugin, places, filled(found.cwd)),
-        sandbox=plugin.origin == "project", network=plugin.origin == "project", origin="plugin", file=file,
-    )  # fmt: skip
+        name,
+        "stdio",
+        command=_program(found.command, plugin, places),
+        args=tuple(map(filled, found.args)),
+        env={**{key: filled(value) for key, value in found.env.items()}, **places},
+        cwd=_folder(found.cwd, plugin, places, filled(found.cwd)),
+        sandbox=plugin.origin == "project",
+        network=plugin.origin == "project",
+        origin="plugin",
+        file=file,
+    )
 
 
 def _program(command: str, plugin: Plugin, places: Mapping[str, str]) -> str:

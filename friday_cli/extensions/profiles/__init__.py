@@ -6,5 +6,16 @@ from .lookup import Profiles, check, load, shipped_folder, user_folder
 from .parse import parse
 from .profile import TOKENS_USEFUL, TURNS, TURNS_HARD, Origin, Profile
 
-__all__ = ["TOKENS_USEFUL", "TURNS", "TURNS_HARD", "Origin", "Profile", "Profiles",
-           "check", "load", "parse", "shipped_folder", "user_folder"]  # fmt: skip
+__all__ = [
+    "TOKENS_USEFUL",
+    "TURNS",
+    "TURNS_HARD",
+    "Origin",
+    "Profile",
+    "Profiles",
+    "check",
+    "load",
+    "parse",
+    "shipped_folder",
+    "user_folder",
+]

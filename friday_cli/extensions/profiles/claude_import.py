@@ -21,15 +21,42 @@ CLAUDE_MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "lo
 """Values of `memory`: a separate folder there, notes tagged with the agent here."""
 
 WITHOUT_EFFECT = frozenset(
-    ("color", "hooks", "background", "isolation", "initialPrompt", "icon", "version", "kind",
-     "display_name", "displayName", "category", "tags", "author", "license", "argument-hint")
-)  # fmt: skip
+    (
+        "color",
+        "hooks",
+        "background",
+        "isolation",
+        "initialPrompt",
+        "icon",
+        "version",
+        "kind",
+        "display_name",
+        "displayName",
+        "category",
+        "tags",
+        "author",
+        "license",
+        "argument-hint",
+    )
+)
 """Keys of other tools that have no effect here."""
 
 CLAUDE_KEYS = frozenset(
-    ("tools", "permissionMode", "maxTurns", "color", "mcp-servers", "hooks", "kind", "target", "infer",
-     "handoffs", "user-invocable", "disable-model-invocation")
-)  # fmt: skip
+    (
+        "tools",
+        "permissionMode",
+        "maxTurns",
+        "color",
+        "mcp-servers",
+        "hooks",
+        "kind",
+        "target",
+        "infer",
+        "handoffs",
+        "user-invocable",
+        "disable-model-invocation",
+    )
+)
 """Keys that identify a file of another tool."""
 
 _COPILOT = {

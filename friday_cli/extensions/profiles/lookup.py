@@ -27,8 +27,9 @@ from .profile import TOKENS_HARD, Origin, Profile
 _PROFILE_KEYS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
 _OWN_KEYS = pattern(
     r"^(allowed_?[tT]ools|max_?([tT]oken_?[bB]udget|[iI]terations|[cC]ost)|sub_?[aA]gents|project_?[cC]ontext|result_?[cC]hars|"
-    r"supervision)\s*:", re.M,
-)  # fmt: skip
+    r"supervision)\s*:",
+    re.M,
+)
 """Keys that no other tool has."""
 MAX_NAMES = 40
 """Names of profiles in an error."""

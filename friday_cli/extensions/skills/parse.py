@@ -22,9 +22,25 @@ KEYS = (
     "disable-model-invocation", "user-invocable", "context", "agent",
 )  # fmt: skip
 WITHOUT_EFFECT = frozenset(
-    ("model", "version", "author", "tags", "category", "homepage", "when_to_use", "hooks", "effort", "mode", "paths", "shell",
-     "dependencies", "keywords", "icon", "color")
-)  # fmt: skip
+    (
+        "model",
+        "version",
+        "author",
+        "tags",
+        "category",
+        "homepage",
+        "when_to_use",
+        "hooks",
+        "effort",
+        "mode",
+        "paths",
+        "shell",
+        "dependencies",
+        "keywords",
+        "icon",
+        "color",
+    )
+)
 """Keys of other programs that have no effect here."""
 
 

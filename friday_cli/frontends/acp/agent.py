@@ -43,11 +43,18 @@ class AcpAgent:
         """Held while stored sessions are opened and closed: two loads of one session come one after the other."""
         self.connection: RpcConnection
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
-            "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
-            "session/load": self._load, "session/resume": self._resume, "session/list": self._list,
-            "session/close": self._close, "session/delete": self._delete, "session/prompt": self._prompt,
-            "session/set_config_option": self._set_config, "session/set_mode": self._set_mode,
-        }  # fmt: skip
+            "initialize": self._initialize,
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_config_option": self._set_config,
+            "session/set_mode": self._set_mode,
+        }
 
     async def handle(self, method: str, params: dict[str, Any]) -> Any:
         """Answer a request. Raises RpcError."""
@@ -222,9 +229,12 @@ class AcpAgent:
             raise RpcError(INVALID_PARAMS, "cwd and additionalDirectories: paths must be absolute.")
         servers = _servers(params.get("mcpServers") or [])
         return msgspec.structs.replace(
-            self._given, cwd=cwd, attended=True, add_dirs=(*self._given.add_dirs, *map(Path, more)),
+            self._given,
+            cwd=cwd,
+            attended=True,
+            add_dirs=(*self._given.add_dirs, *map(Path, more)),
             mcp_config=(*self._given.mcp_config, *([json.dumps({"mcpServers": servers})] if servers else [])),
-        )  # fmt: skip
+        )
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.create_task(work)

@@ -361,9 +361,13 @@ def _between(
     """A message from one session to another, in both transcripts."""
     content = [text_block(text) for text in texts if text]
     both: dict[str, Any] = {
-        "sessionUpdate": "session_message", "messageId": message, "senderSessionId": sender, "recipientSessionId": recipient,
-        "content": content, **({"_meta": meta} if meta else {}),
-    }  # fmt: skip
+        "sessionUpdate": "session_message",
+        "messageId": message,
+        "senderSessionId": sender,
+        "recipientSessionId": recipient,
+        "content": content,
+        **({"_meta": meta} if meta else {}),
+    }
     yield sender, {**both, "recipientMessageId": message}
     yield recipient, {**both, "senderMessageId": message}
 

@@ -82,9 +82,15 @@ class SessionJob:
     runs in this process. `path` is the agent whose end is that of the job, or "a" for all of the call."""
 
     def __init__(
-        self, path: str, view: SessionView, run: ToolRun | None, make: MakeResult, *, ttl_ms: int | None,
+        self,
+        path: str,
+        view: SessionView,
+        run: ToolRun | None,
+        make: MakeResult,
+        *,
+        ttl_ms: int | None,
         open_call: OpenCall | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.id = f"{view.session}:{path}"
         self.as_task = run is not None and run.tool in (DELEGATE_TASK, DELEGATE_TASKS)
         self.path, self.view, self._run, self._make = path, view, run, make
@@ -157,9 +163,15 @@ class Delegations:
         self._ttl_ms = int(days * 86_400_000) or None
 
     async def start(
-        self, client: Client, tool: str, arguments: dict[str, Any], make: MakeResult, *,
-        resume: str | None = None, max_cost: float | None = None,
-    ) -> SessionJob:  # fmt: skip
+        self,
+        client: Client,
+        tool: str,
+        arguments: dict[str, Any],
+        make: MakeResult,
+        *,
+        resume: str | None = None,
+        max_cost: float | None = None,
+    ) -> SessionJob:
         """Run a tool of the main agent in a new session, or in the session `resume`. Returns when the call is in the log.
         Raises FridayError."""
         settings = self._settings

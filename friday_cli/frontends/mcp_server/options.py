@@ -9,7 +9,14 @@ _SHARED = {option.dest: option for option in SHARED}
 
 OPTIONS: tuple[Option, ...] = (
     Option(("--profile",), "many", "Offer only this profile; may be repeated. Default: all.", "NAME", group=RIGHTS),
-    Option(("--mode",), "text", "ask (default): only reading passes, other calls are questions at the client; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.", "MODE", ("ask", "edits", "plan", "auto"), RIGHTS),
+    Option(
+        ("--mode",),
+        "text",
+        "ask (default): only reading passes, other calls are questions at the client; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.",
+        "MODE",
+        ("ask", "edits", "plan", "auto"),
+        RIGHTS,
+    ),
     _SHARED["allow"],
     _SHARED["add_dir"],
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
@@ -18,4 +25,4 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),
     _SHARED["cwd"],
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
-)  # fmt: skip
+)

@@ -65,21 +65,32 @@ def agent_data(
     text = (agent.earlier or end).text if end else ""
     shown = text[offset : offset + start.result_chars]
     data: dict[str, Any] = {
-        "id": f"{view.session}:{agent.path}", "profile": agent.profile, "status": agent.status,
-        "reason": end.stop_reason if end else "", "error": end.error if end else "", "result": shown,
-        "truncated": len(shown) < len(text), "result_chars": len(text), "partial": end is not None and end.partial,
+        "id": f"{view.session}:{agent.path}",
+        "profile": agent.profile,
+        "status": agent.status,
+        "reason": end.stop_reason if end else "",
+        "error": end.error if end else "",
+        "result": shown,
+        "truncated": len(shown) < len(text),
+        "result_chars": len(text),
+        "partial": end is not None and end.partial,
         "findings": [msgspec.to_builtins(finding) for finding in end.findings] if end else [],
-        "receipt": receipt_data(agent.receipt), "usage": usage_data(tree), "cost_usd": tree.cost_usd,
+        "receipt": receipt_data(agent.receipt),
+        "usage": usage_data(tree),
+        "cost_usd": tree.cost_usd,
         "duration_s": round(agent.active_s(view.at), 1),
         "budget_left": {
             "tokens": max(0, start.tokens - tree.billed) if start.tokens else None,
-            "cost_usd": None if start.cost_usd is None or tree.cost_usd is None else max(0.0, start.cost_usd - tree.cost_usd),
+            "cost_usd": None
+            if start.cost_usd is None or tree.cost_usd is None
+            else max(0.0, start.cost_usd - tree.cost_usd),
         },
         "sub_agents": [
             {"id": f"{view.session}:{other.path}", "profile": other.profile, "status": other.status}
-            for other in view.agents.values() if _is_below(other, agent)
+            for other in view.agents.values()
+            if _is_below(other, agent)
         ],
-    }  # fmt: skip
+    }
     if schema:
         with suppress(ValueError, RecursionError):
             data["data"] = json.loads(unfenced(text))
@@ -94,22 +105,34 @@ def agent_data(
 def receipt_data(receipt: Receipt) -> dict[str, Any]:
     """What the harness saw an agent do, as data."""
     return {
-        "tools": receipt.tools, "failed": receipt.failed, "denied": receipt.denied,
+        "tools": receipt.tools,
+        "failed": receipt.failed,
+        "denied": receipt.denied,
         "files": [{"path": f.path, "added": f.added, "removed": f.removed, "seen": f.seen} for f in receipt.files],
         "commands": [
             {"command": c.command, "exit_code": c.exit_code, "timed_out": c.timed_out, "running": c.running}
             for c in receipt.commands
         ],
-        "urls": list(receipt.urls), "warnings": list(receipt.warnings), "not_known": list(receipt.unknown),
-    }  # fmt: skip
+        "urls": list(receipt.urls),
+        "warnings": list(receipt.warnings),
+        "not_known": list(receipt.unknown),
+    }
 
 
 def _summary(view: SessionView, agent: AgentView) -> AgentSummary:
     return AgentSummary(
-        f"{view.session}:{agent.path}", agent.profile, agent.task, agent.status, end=agent.end,
-        usage=view.usage_of(agent.path), duration_s=agent.active_s(view.at), receipt=agent.receipt, model=agent.model,
-        kept=agent.kept, result_chars=agent.newest_start.result_chars,
-    )  # fmt: skip
+        f"{view.session}:{agent.path}",
+        agent.profile,
+        agent.task,
+        agent.status,
+        end=agent.end,
+        usage=view.usage_of(agent.path),
+        duration_s=agent.active_s(view.at),
+        receipt=agent.receipt,
+        model=agent.model,
+        kept=agent.kept,
+        result_chars=agent.newest_start.result_chars,
+    )
 
 
 def _is_below(other: AgentView, agent: AgentView) -> bool:

@@ -49,10 +49,10 @@ _SUB_AGENT = _object({"id": STRING, "profile": STRING, "status": STRING}, "id", 
 AGENT = _object(
     {
         "id": STRING, "profile": STRING, "status": STRING, "reason": STRING, "error": STRING, "result": STRING,
-        "data": {"description": "The result as JSON, where the task had a schema."}, "truncated": BOOLEAN,
-        "result_chars": INTEGER, "partial": BOOLEAN, "note": STRING, "findings": _list(_FINDING), "receipt": _RECEIPT, "usage": _USAGE,
-        "cost_usd": _or_null("number"), "duration_s": NUMBER, "budget_left": _LEFT, "server_budget_left": _LEFT,
-        "worktree": _WORKTREE, "sub_agents": _list(_SUB_AGENT),
+        "data": {"description": "The result as JSON, where the task had a schema."},
+        "truncated": BOOLEAN, "result_chars": INTEGER, "partial": BOOLEAN, "note": STRING, "findings": _list(_FINDING),
+        "receipt": _RECEIPT, "usage": _USAGE, "cost_usd": _or_null("number"), "duration_s": NUMBER,
+        "budget_left": _LEFT, "server_budget_left": _LEFT, "worktree": _WORKTREE, "sub_agents": _list(_SUB_AGENT),
     },
     "id", "profile", "status", "reason", "result", "receipt", "usage", "cost_usd", "budget_left",
 )  # fmt: skip
@@ -137,24 +137,32 @@ def _delegating(profiles: list[str]) -> list[Tool]:
 
 _READING = (
     Tool(
-        name="list_sub_agents", annotations=_READS, input_schema=_object({}),
+        name="list_sub_agents",
+        annotations=_READS,
+        input_schema=_object({}),
         description="The newest sub-agents of this folder, also those of earlier servers: id, profile, status, task, cost.",
         output_schema=_object({"sub_agents": _list(_ROW)}, "sub_agents"),
     ),
     Tool(
-        name="get_delegation_result", annotations=_READS,
+        name="get_delegation_result",
+        annotations=_READS,
         description="Read the result of a sub-agent again, or the rest of a long one (offset). wait_s waits for its end.",
         input_schema=_object(
             {
                 "id": _ID,
                 "offset": {"type": "integer", "minimum": 0, "description": "First character to return."},
-                "wait_s": {"type": "number", "minimum": 0, "maximum": 3600, "description": "Seconds to wait for its end."},
+                "wait_s": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 3600,
+                    "description": "Seconds to wait for its end.",
+                },
             },
             "id",
         ),
         output_schema=_object({**AGENT["properties"], **_RESULTS["properties"]}),
     ),
-)  # fmt: skip
+)
 _ACTING = (
     Tool(
         name="message_sub_agent", output_schema=_STATE,

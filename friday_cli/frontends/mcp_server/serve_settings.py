@@ -68,9 +68,15 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
         if missing := [str(folder) for folder in folders if not folder.is_dir()]:
             raise UsageError(f"--add-dir: {missing[0]} is not a folder.")
         options = Options(
-            cwd, add_dirs=folders, model=values["model"], mode=mode, allow=allow, config_file=file, flags=flags,
+            cwd,
+            add_dirs=folders,
+            model=values["model"],
+            mode=mode,
+            allow=allow,
+            config_file=file,
+            flags=flags,
             sub_agents=only,
-        )  # fmt: skip
+        )
         limits = settings.limits
         budget = Budget(BUDGET, tokens=limits.max_tokens, cost=limits.max_cost)
         return cls(cwd, options, settings, found, budget, env)
@@ -114,13 +120,19 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
                     model = f"{used.name}/{used.model}"
                 price = highest_cost(delegation, self.profiles, pool, SpawnEstimate(main, profile.name, None))
             tools = sorted(profile.select(TOOLS.names - TOOLS.granted_by("harness")))
-            rows.append({
-                "name": profile.name, "description": profile.description,
-                "tools": ["*"] if profile.allowed_tools == "*" else tools, "model": model, "max_tokens": tokens,
-                "max_cost": profile.max_cost, "timeout_s": profile.timeout or delegation.default_timeout,
-                "price_of_full_budget": None if price is None else round(price, 4),
-                "delegates_to": render.delegates_to(profile),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "name": profile.name,
+                    "description": profile.description,
+                    "tools": ["*"] if profile.allowed_tools == "*" else tools,
+                    "model": model,
+                    "max_tokens": tokens,
+                    "max_cost": profile.max_cost,
+                    "timeout_s": profile.timeout or delegation.default_timeout,
+                    "price_of_full_budget": None if price is None else round(price, 4),
+                    "delegates_to": render.delegates_to(profile),
+                }
+            )
         return rows
 
 

@@ -168,9 +168,12 @@ def _client(ctx: Context) -> Client:
     elicits = able.elicitation is not None and (able.elicitation.form is not None or able.elicitation.url is None)
     trace = str((ctx.meta or {}).get("traceparent", ""))
     return Client(
-        params.client_info.name if params else "unknown", modern=modern, elicits=elicits,
-        tasks=modern and TASKS in (able.extensions or {}), traceparent=trace if _TRACEPARENT.fullmatch(trace) else "",
-    )  # fmt: skip
+        params.client_info.name if params else "unknown",
+        modern=modern,
+        elicits=elicits,
+        tasks=modern and TASKS in (able.extensions or {}),
+        traceparent=trace if _TRACEPARENT.fullmatch(trace) else "",
+    )
 
 
 def _require_tasks(ctx: Context) -> None:
@@ -209,10 +212,15 @@ def _task(job_id: str, state: JobState, kind: Literal["task", "complete"]) -> di
     """A task on the wire: as the result of the call that made it, or with all details as the result of `tasks/get`."""
     asks = state.status == "working" and bool(state.questions)
     task: dict[str, Any] = {
-        "resultType": kind, "taskId": job_id, "status": "input_required" if asks else state.status,
-        "statusMessage": state.message, "createdAt": _iso(state.created), "lastUpdatedAt": _iso(state.updated),
-        "ttlMs": state.ttl_ms, "pollIntervalMs": POLL_MS,
-    }  # fmt: skip
+        "resultType": kind,
+        "taskId": job_id,
+        "status": "input_required" if asks else state.status,
+        "statusMessage": state.message,
+        "createdAt": _iso(state.created),
+        "lastUpdatedAt": _iso(state.updated),
+        "ttlMs": state.ttl_ms,
+        "pollIntervalMs": POLL_MS,
+    }
     if kind == "task":
         return task | {"status": "working"}
     if asks:

@@ -138,11 +138,17 @@ class FridayTools:
             for agent in view.agents.values():
                 if agent.path != "a" and agent.run:
                     usage = view.usage_of(agent.path)
-                    rows.append({
-                        "id": f"{view.session}:{agent.path}", "profile": agent.profile, "status": agent.status,
-                        "task": sanitize_line(agent.task, 100), "tokens": usage.billed, "cost_usd": usage.cost_usd,
-                        "started": datetime.fromtimestamp(agent.started, UTC).isoformat(timespec="seconds"),
-                    })  # fmt: skip
+                    rows.append(
+                        {
+                            "id": f"{view.session}:{agent.path}",
+                            "profile": agent.profile,
+                            "status": agent.status,
+                            "task": sanitize_line(agent.task, 100),
+                            "tokens": usage.billed,
+                            "cost_usd": usage.cost_usd,
+                            "started": datetime.fromtimestamp(agent.started, UTC).isoformat(timespec="seconds"),
+                        }
+                    )
         lines = [" | ".join(str(row[name]) for name in ("id", "profile", "status", "task")) for row in rows]
         return results.result("\n".join(lines) or "No sub-agents yet.", {"sub_agents": rows})
 
@@ -210,14 +216,18 @@ class FridayTools:
     def resource_templates(self) -> Sequence[ResourceTemplate]:
         return [
             ResourceTemplate(
-                uri_template="friday://{session}/{agent}", name="Transcript", mime_type="text/markdown",
+                uri_template="friday://{session}/{agent}",
+                name="Transcript",
+                mime_type="text/markdown",
                 description="The conversation and tool calls of a sub-agent, such as friday://SESSION/a.1.",
             ),
             ResourceTemplate(
-                uri_template="friday://{session}/receipts", name="Receipts", mime_type="application/json",
+                uri_template="friday://{session}/receipts",
+                name="Receipts",
+                mime_type="application/json",
                 description="What Friday saw each sub-agent of a session do.",
             ),
-        ]  # fmt: skip
+        ]
 
     async def read(self, uri: str) -> tuple[str, str] | None:
         match = _URI.fullmatch(uri)

@@ -124,11 +124,19 @@ class JsonWriter(OutputWriter):
         agents = [_agent(self._session, state, agent) for agent in state.agents.values()]
         denials = [{"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in self.denials]
         self._print(
-            session_id=self._session, status=outcome.status, stop_reason=outcome.stop_reason, result=outcome.text,
-            model=root.model, usage=_usage(total), cost_usd=total.cost_usd,
-            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials,
-            error=outcome.error or (_ending(outcome) if outcome.status == "failed" else None), exit_code=code,
-        )  # fmt: skip
+            session_id=self._session,
+            status=outcome.status,
+            stop_reason=outcome.stop_reason,
+            result=outcome.text,
+            model=root.model,
+            usage=_usage(total),
+            cost_usd=total.cost_usd,
+            duration_s=round(root.active_s(state.at), 3),
+            agents=agents,
+            denials=denials,
+            error=outcome.error or (_ending(outcome) if outcome.status == "failed" else None),
+            exit_code=code,
+        )
 
     def abandon(self, code: int) -> None:
         root = self.state.agents.get(self.path)
@@ -139,9 +147,19 @@ class JsonWriter(OutputWriter):
     def failure(cls, error: str, code: int) -> None:
         """Write the document of a run that did not start."""
         cls._print(
-            session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
-            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=error, exit_code=code,
-        )  # fmt: skip
+            session_id=None,
+            status="failed",
+            stop_reason=None,
+            result="",
+            model=None,
+            usage=_usage(Usage()),
+            cost_usd=None,
+            duration_s=0.0,
+            agents=[],
+            denials=[],
+            error=error,
+            exit_code=code,
+        )
 
     @staticmethod
     def _print(**document: Any) -> None:

@@ -99,9 +99,14 @@ def known() -> dict[tuple[str, str], Model]:
         quirks = msgspec.convert(family, ModelQuirks, from_attributes=True)
         for name in family.models:
             table[family.provider, name] = Model(
-                family.provider, name, family.window, family.max_output, quirks,
-                ends=ends.get(name), confirmed=family.confirmed,
-            )  # fmt: skip
+                family.provider,
+                name,
+                family.window,
+                family.max_output,
+                quirks,
+                ends=ends.get(name),
+                confirmed=family.confirmed,
+            )
     return table
 
 

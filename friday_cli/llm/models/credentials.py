@@ -146,9 +146,10 @@ def _read(path: Path) -> dict[str, str]:
     except (tomllib.TOMLDecodeError, msgspec.ValidationError):
         # `from None` and without the error's text: it could quote a key
         raise FileError(
-            str(path), 'is not a list of keys.', hint='Write lines such as anthropic = "..." under [keys], or remove it '
-            "and use `friday auth set`.",
-        ) from None  # fmt: skip
+            str(path),
+            "is not a list of keys.",
+            hint='Write lines such as anthropic = "..." under [keys], or remove it and use `friday auth set`.',
+        ) from None
 
 
 def _restrict_mode(path: Path) -> str:
@@ -166,9 +167,10 @@ def _restrict_mode(path: Path) -> str:
         path.chmod(0o600)
     except OSError as error:
         raise FileError(
-            str(path), f"others can read your keys (mode {mode:04o}) and it cannot be changed: {error.strerror}.",
+            str(path),
+            f"others can read your keys (mode {mode:04o}) and it cannot be changed: {error.strerror}.",
             hint=f"Run: chmod 600 {path}",
-        ) from None  # fmt: skip
+        ) from None
     return f"{path} could be read by others (mode {mode:04o}); it is 0600 now. Consider new keys."
 
 

@@ -135,6 +135,9 @@ def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
         quirks = msgspec.structs.replace(quirks, system_role="system")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
     return msgspec.structs.replace(
-        quirks, efforts=efforts, reasoning=thinking != "none", temperature=choice.quirks.temperature,
+        quirks,
+        efforts=efforts,
+        reasoning=thinking != "none",
+        temperature=choice.quirks.temperature,
         cache_marks=service.official and choice.quirks.caching == "marks",
-    )  # fmt: skip
+    )

@@ -182,12 +182,15 @@ class AnthropicStream(ReplyStream):
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
         return Usage(
-            fresh, read, written, output,
+            fresh,
+            read,
+            written,
+            output,
             reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
             cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
             estimated=estimated,
             searches=self._billed_searches(),
-        )  # fmt: skip
+        )
 
     def _billed_searches(self) -> int:
         """Number of billed web searches: as reported, else those with a result."""

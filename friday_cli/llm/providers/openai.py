@@ -47,6 +47,11 @@ class OpenAIResponses(_OpenAIProvider):
 
     def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return responses_request(
-            request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin,
-            web_search=self._web_search, history=history,
-        )  # fmt: skip
+            request,
+            self.model,
+            quirks=self._quirks,
+            max_output=self.max_output,
+            origin=self._origin,
+            web_search=self._web_search,
+            history=history,
+        )

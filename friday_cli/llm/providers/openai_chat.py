@@ -18,7 +18,7 @@ from ..transport.error_mapping import from_error
 from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .encoded_history import EncodedHistory
-from .openai_parts import (  # fmt: skip
+from .openai_parts import (
     NO_IMAGE,
     OpenAIQuirks,
     OpenAIStream,

@@ -244,10 +244,18 @@ class _DelegationTools:
 
     def _spec(self, task: TaskArguments, ctx: ToolContext, *, profile: str = "") -> SubagentTask:
         return SubagentTask(
-            profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
-            max_turns=task.max_iterations, timeout_s=task.timeout_s, max_depth=task.max_depth, call_id=ctx.call_id,
-            background=isinstance(task, SingleTaskArguments) and task.background, fork=task.fork, schema=task.schema,
-        )  # fmt: skip
+            profile or task.profile,
+            task.task,
+            task.context,
+            max_tokens=task.max_tokens,
+            max_turns=task.max_iterations,
+            timeout_s=task.timeout_s,
+            max_depth=task.max_depth,
+            call_id=ctx.call_id,
+            background=isinstance(task, SingleTaskArguments) and task.background,
+            fork=task.fork,
+            schema=task.schema,
+        )
 
     async def _with_workspace(self, ctx: ToolContext, task: TaskArguments, spec: SubagentTask) -> SubagentTask:
         """`spec` with a new worktree, if the call or the profile asks for isolation. Raises ToolError."""

@@ -75,10 +75,18 @@ def agent_summary(record: AgentRecord) -> AgentSummary:
     """What other agents may know of an agent, from the log."""
     usage = record.tree_usage if record.end else record.usage
     return AgentSummary(
-        record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
-        duration_s=record.active_s, receipt=record.receipt, model=record.model, kept=record.kept,
+        record.path,
+        record.profile,
+        record.task,
+        record.status,
+        end=record.end,
+        usage=usage,
+        duration_s=record.active_s,
+        receipt=record.receipt,
+        model=record.model,
+        kept=record.kept,
         result_chars=record.newest_start.result_chars,
-    )  # fmt: skip
+    )
 
 
 def report_from_log(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:

@@ -67,22 +67,35 @@ def engine(env: Mapping[str, str]) -> SearchService | None:
     """The service configured in `env`: SEARXNG_URL, else BRAVE_API_KEY, else TAVILY_API_KEY; None without any."""
     if url := env.get("SEARXNG_URL", "").strip():
         return SearchService(
-            "SearXNG", "SEARXNG_URL", url.rstrip("/") + "/search", ("results",), "content",
+            "SearXNG",
+            "SEARXNG_URL",
+            url.rstrip("/") + "/search",
+            ("results",),
+            "content",
             lambda query, count: {"q": query, "format": "json"},
             refused="JSON output is disabled: add `json` to `search.formats` in its settings.yml",
-        )  # fmt: skip
+        )
     if key := env.get("BRAVE_API_KEY", "").strip():
         return SearchService(
-            "Brave", "BRAVE_API_KEY", "https://api.search.brave.com/res/v1/web/search", ("web", "results"), "description",
+            "Brave",
+            "BRAVE_API_KEY",
+            "https://api.search.brave.com/res/v1/web/search",
+            ("web", "results"),
+            "description",
             lambda query, count: {"q": query, "count": str(count)},
             headers={"X-Subscription-Token": key},
-        )  # fmt: skip
+        )
     if key := env.get("TAVILY_API_KEY", "").strip():
         return SearchService(
-            "Tavily", "TAVILY_API_KEY", "https://api.tavily.com/search", ("results",), "content",
+            "Tavily",
+            "TAVILY_API_KEY",
+            "https://api.tavily.com/search",
+            ("results",),
+            "content",
             lambda query, count: {"query": query, "max_results": count},
-            post=True, headers={"Authorization": f"Bearer {key}"},
-        )  # fmt: skip
+            post=True,
+            headers={"Authorization": f"Bearer {key}"},
+        )
     return None
 
 

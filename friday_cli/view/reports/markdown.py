@@ -53,7 +53,8 @@ def _item(item: Item) -> list[str]:
         return ["### Result", "", *_quote(item.text), "", *(f"- {row}" for row in (*findings, *receipt)), ""]
     if isinstance(item, NoteItem):
         return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
-    head = f"**{_inline(sanitize_line(item.label, 60))}** {_code(sanitize_line(item.title, 200)) if item.title else ''}".rstrip()
+    title = _code(sanitize_line(item.title, 200)) if item.title else ""
+    head = f"**{_inline(sanitize_line(item.label, 60))}** {title}".rstrip()
     children = f", started {', '.join(item.agents)}" if item.agents else ""
     arguments = json.dumps(clean(item.arguments), ensure_ascii=False)
     shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text

@@ -25,7 +25,7 @@ from ..fs.transaction import (
     leaves_empty,
     read_content,
     remove_empty_folders,
-)  # fmt: skip
+)
 from .blobs import MEGABYTE, Blobs
 from .file_history import RecordedChange, interrupted, is_original, is_result
 from .file_state import ABSENT, FileState, decode_path, file_state, text_of

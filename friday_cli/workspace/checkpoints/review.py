@@ -113,9 +113,18 @@ def _row(
     )
     by = tuple(dict.fromkeys(change.by for change in changes))
     return FileDiff(
-        changes[0].agent, first.path, key, kind, added=added, removed=removed, diff=diff, remark=remark, by=by,
-        newest=newest, yours=yours,
-    )  # fmt: skip
+        changes[0].agent,
+        first.path,
+        key,
+        kind,
+        added=added,
+        removed=removed,
+        diff=diff,
+        remark=remark,
+        by=by,
+        newest=newest,
+        yours=yours,
+    )
 
 
 def _compare(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:
@@ -139,9 +148,13 @@ def _merged(rows: Sequence[FileDiff]) -> list[FileDiff]:
         if old is not None:
             remark = row.remark or old.remark
             row = msgspec.structs.replace(
-                row, kind="made" if old.kind == "made" else row.kind, added=old.added + row.added,
-                removed=old.removed + row.removed, diff=old.diff + row.diff, remark=remark,
+                row,
+                kind="made" if old.kind == "made" else row.kind,
+                added=old.added + row.added,
+                removed=old.removed + row.removed,
+                diff=old.diff + row.diff,
+                remark=remark,
                 by=tuple(dict.fromkeys((*old.by, *row.by))),
-            )  # fmt: skip
+            )
         found[row.agent, row.key] = row
     return list(found.values())

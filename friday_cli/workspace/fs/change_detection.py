@@ -22,9 +22,26 @@ FILES, BYTES = 50, 32 * 1024 * 1024
 LISTED_GONE = 10
 """Removed files that are listed one by one."""
 SKIPPED = frozenset(
-    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
-     ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
-)  # fmt: skip
+    (
+        ".git",
+        ".hg",
+        ".svn",
+        "node_modules",
+        ".venv",
+        "venv",
+        "__pycache__",
+        ".tox",
+        ".nox",
+        ".cache",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".hypothesis",
+        ".gradle",
+        ".idea",
+        ".next",
+    )
+)
 """Folders of tools, which are not scanned."""
 BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
 """Folders that usually contain generated files."""

@@ -26,8 +26,16 @@ _KERNEL = tuple(
 (bubblewrap covers a few, but not if the folder looks read-only, as it does to root in a namespace.)"""
 SOCKETS = ("/run", "/var/run")
 """Where services listen (docker, the system bus, key agents): covered with everything below."""
-_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers", "/run/NetworkManager/resolv.conf",
-        "/run/resolvconf", "/run/systemd/resolve/resolv.conf", "/run/systemd/resolve/stub-resolv.conf")  # fmt: skip
+_RUN = (
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/opengl-driver",
+    "/run/wrappers",
+    "/run/NetworkManager/resolv.conf",
+    "/run/resolvconf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+)
 """Parts of /run that programs need: those of NixOS, and the addresses of the name servers."""
 TEMPORARY = ("/tmp", "/var/tmp")
 """Where the private temp folder is mounted."""

@@ -62,10 +62,24 @@ _QUIET = {
     "GIT_COMMITTER_EMAIL": "friday@localhost",
 }
 _OPTIONS = (
-    "--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}",
-    "-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "core.splitIndex=false",
-    "-c", "submodule.recurse=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-)  # fmt: skip
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    f"core.hooksPath={os.devnull}",
+    "-c",
+    "core.pager=cat",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "core.splitIndex=false",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+)
 _SETTINGS = ("filemode", "symlinks", "ignorecase", "precomposeunicode", "autocrlf", "eol", "trustctime", "checkstat")
 """Settings under `core.` that say how files become content; none of them can name a program."""
 _RAW = "* -text -ident !filter !working-tree-encoding\n"
@@ -140,9 +154,14 @@ class _GitCall:
             given.seek(0)
             try:
                 process = self._process = await asyncio.create_subprocess_exec(
-                    *self._argv, cwd=self._cwd, env=self._environ, stdin=given, stdout=asyncio.subprocess.PIPE,
-                    stderr=errors, start_new_session=True,
-                )  # fmt: skip
+                    *self._argv,
+                    cwd=self._cwd,
+                    env=self._environ,
+                    stdin=given,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                )
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None

@@ -26,8 +26,14 @@ COMMANDS = {
 }  # fmt: skip
 """A command and how its call ends: the validator denies the first two, hookify the third."""
 EVENTS = (
-    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop", "SessionEnd",
-)  # fmt: skip
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolBatch",
+    "Stop",
+    "SessionEnd",
+)
 Ran = tuple[list[str], list[dict[str, Any]]]
 """How each call ended, and the inputs of the hooks."""
 
@@ -77,9 +83,13 @@ def with_friday(top: Path, project: Path, hooks: Any) -> list[str]:
     play.write_text(json.dumps({"agents": {"a": [*calls, {"text": "done"}]}}), encoding="utf-8")
     words = ["ask", "-m", f"scripted:{play}", "--yolo", "--output-format", "stream-json", "go"]
     ran = subprocess.run(
-        [sys.executable, "-m", "friday_cli", *words], cwd=project, capture_output=True, text=True,
-        env={**os.environ, "FRIDAY_HOME": str(top), "PYTHONPATH": str(PROJECT)}, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "friday_cli", *words],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FRIDAY_HOME": str(top), "PYTHONPATH": str(PROJECT)},
+        timeout=120,
+    )
     events = [json.loads(line).get("event", {}) for line in ran.stdout.splitlines()]
     return [event["status"] for event in events if event.get("kind") == "tool_finished"]
 
@@ -99,9 +109,12 @@ def with_claude(top: Path, project: Path, hooks: Any) -> list[str]:
     with peer_model(()) as model:
         model.reply = reply.__get__(model)  # type: ignore[method-assign]
         env = {
-            "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CONFIG_DIR": str(top / "config"), "IS_SANDBOX": "1",
-        }  # fmt: skip
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": "x",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CONFIG_DIR": str(top / "config"),
+            "IS_SANDBOX": "1",
+        }
         words = ["claude", "-p", "go", "--settings", json.dumps({"hooks": hooks}), "--allowedTools", "Bash"]
         subprocess.run(
             words, cwd=project, env=os.environ | env, capture_output=True, timeout=120, stdin=subprocess.DEVNULL

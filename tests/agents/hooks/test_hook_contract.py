@@ -76,13 +76,17 @@ async def recorded(harness: Harness, tmp_path: Path) -> list[dict[str, Any]]:
     recorder = Recorder(tmp_path / "inputs")
     own_hooks(recorder.hooks(*EVENTS))
     (harness.project / "a.txt").write_text("text\n")
-    harness.plays({
-        "a": [
-            does(("bash", {"command": "echo hello"}), ("bash", {"command": "false"})),
-            does(("write_file", {"path": "new.txt", "content": "x"})), delegates("researcher"), says("done"),
-        ],
-        "a.1": [does(("read_file", {"path": "a.txt"})), does(("task_result", {"result": "fine", "success": True}))],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [
+                does(("bash", {"command": "echo hello"}), ("bash", {"command": "false"})),
+                does(("write_file", {"path": "new.txt", "content": "x"})),
+                delegates("researcher"),
+                says("done"),
+            ],
+            "a.1": [does(("read_file", {"path": "a.txt"})), does(("task_result", {"result": "fine", "success": True}))],
+        }
+    )
     await harness.ran(allow=("bash",))
     return recorder.inputs()
 

@@ -52,10 +52,12 @@ async def test_worktrees_notifications_and_unawaited_hooks_fire(
     harness: Harness, tmp_path: Path, changes: bool
 ) -> None:
     recorder = Recorder(tmp_path / "inputs")
-    own_hooks({
-        **recorder.hooks("WorktreeCreate", "WorktreeRemove", "Notification"),
-        "PreToolUse": [hook(f"{recorder.command}; echo never >&2; exit 2", matcher="Agent", **{"async": True})],
-    })  # fmt: skip
+    own_hooks(
+        {
+            **recorder.hooks("WorktreeCreate", "WorktreeRemove", "Notification"),
+            "PreToolUse": [hook(f"{recorder.command}; echo never >&2; exit 2", matcher="Agent", **{"async": True})],
+        }
+    )
     repository(harness.project)
     child = ("delegate_task", {"profile": "coder", "task": "alone", "isolation": "worktree"})
     harness.plays(
@@ -95,11 +97,13 @@ async def test_a_compaction_is_reported_and_can_be_blocked(harness: Harness, tmp
     command, happens = COMPACTIONS[kind]
     recorder = Recorder(tmp_path / "inputs")
     matcher = "auto" if kind == "for another trigger" else "manual"
-    own_hooks({
-        **recorder.hooks("PostCompact"),
-        "PreCompact": [hook(recorder.command), hook(command, matcher=matcher)],
-        "SessionStart": [hook("echo the tests need node 24", matcher="compact")],
-    })  # fmt: skip
+    own_hooks(
+        {
+            **recorder.hooks("PostCompact"),
+            "PreCompact": [hook(recorder.command), hook(command, matcher=matcher)],
+            "SessionStart": [hook("echo the tests need node 24", matcher="compact")],
+        }
+    )
     harness.plays({"a": [says("one"), says("The summary.")]})
     async with harness.after_run(flags=OFF) as session:
         before: list[Any] = list(session._main.agent.conversation.history)

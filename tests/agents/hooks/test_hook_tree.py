@@ -24,18 +24,23 @@ async def calls_and_fires(harness: Harness, folder: Path) -> tuple[Counter[Any],
     own_hooks(recorder.hooks("PreToolUse"))
     harness.profile("lead", "subAgents: [researcher]")
     repository(harness.project)
-    harness.plays({
-        "a": [
-            delegates("lead", "lead the work", background=True),
-            does(
-                ("delegate_task", {"profile": "researcher", "task": "fork", "fork": True}),
-                ("delegate_task", {"profile": "researcher", "task": "alone", "isolation": "worktree"}),
-            ),
-            LOOK, says("done"), says("done"), says("done"),
-        ],
-        "a.1": [LOOK, delegates("researcher"), says("fine")],
-        **{path: [LOOK, says("fine")] for path in ("a.1.1", "a.2", "a.3")},
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [
+                delegates("lead", "lead the work", background=True),
+                does(
+                    ("delegate_task", {"profile": "researcher", "task": "fork", "fork": True}),
+                    ("delegate_task", {"profile": "researcher", "task": "alone", "isolation": "worktree"}),
+                ),
+                LOOK,
+                says("done"),
+                says("done"),
+                says("done"),
+            ],
+            "a.1": [LOOK, delegates("researcher"), says("fine")],
+            **{path: [LOOK, says("fine")] for path in ("a.1.1", "a.2", "a.3")},
+        }
+    )
     session = await harness.ran(mode="yolo")
     log = await harness.log(session.id)
     made = [(e.agent, c.id) for e in log if isinstance(e.event, MessageAdded) for c in e.event.message.calls]

@@ -45,8 +45,18 @@ def names(bench: Bench) -> Iterator[Line]:
                 terminal.type(f"@le{wanted}")
                 later.append(1000 * (terminal.until(f"file{wanted}.", at) - begun))
     floor, key = statistics.median(alone), statistics.median(echo)
-    yield Line("`@` to the first names, 100,000 files", statistics.median(first), "ms", 50.0, 1000 * floor or None, "ripgrep", fixed=True)  # fmt: skip
-    yield Line("`@` to all names, 100,000 files", statistics.median(whole), "s", 1.3 * floor or None, floor or None, "ripgrep")  # fmt: skip
+    yield Line(
+        "`@` to the first names, 100,000 files",
+        statistics.median(first),
+        "ms",
+        50.0,
+        1000 * floor or None,
+        "ripgrep",
+        fixed=True,
+    )
+    yield Line(
+        "`@` to all names, 100,000 files", statistics.median(whole), "s", 1.3 * floor or None, floor or None, "ripgrep"
+    )
     yield Line(
         "letters to names, 100,000 files", statistics.median(later), "ms", 50.0, key, "echo of a key", fixed=True
     )

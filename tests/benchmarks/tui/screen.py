@@ -162,9 +162,14 @@ def long(bench: Bench, count: int) -> Iterator[Line]:
         _, answered = exchanges(bench, terminal, range(count + 1, count + 12, 2))
         alone = 1000 * _service_alone(bench, count)
         yield Line(
-            f"request to answer shown, {name}", 1000 * answered - alone, "ms", 50.0, alone, "the service alone",
+            f"request to answer shown, {name}",
+            1000 * answered - alone,
+            "ms",
+            50.0,
+            alone,
+            "the service alone",
             fixed=True,
-        )  # fmt: skip
+        )
         letters = signs()
         resized, focused = [], []
         for width in (100, 160, 90, 120):

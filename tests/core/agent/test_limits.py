@@ -65,9 +65,11 @@ async def test_no_child_is_started_with_a_budget_that_is_used_up() -> None:
 async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stopped() -> None:
     script = {
         "a": [Say("", [delegate("worker", "Review the file parser.py for errors and list them.")])],
-        "a.1": [Say("let me", [delegate("worker", "Review the file parser.py for errors and list them!")]),
-                Say("again", [delegate("worker", "Please review the file parser.py for errors and list them.")])],
-    }  # fmt: skip
+        "a.1": [
+            Say("let me", [delegate("worker", "Review the file parser.py for errors and list them!")]),
+            Say("again", [delegate("worker", "Please review the file parser.py for errors and list them.")]),
+        ],
+    }
     bench = await ran(Model(script), profiles=DEEP)
     assert list(bench.agents) == ["a", "a.1"]
     end = bench.finished("a.1")

@@ -145,8 +145,9 @@ async def test_a_message_in_the_last_turn_waits_for_a_separate_run() -> None:
     await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
     await until(lambda: len(bench.of(ev.AgentFinished, "a")) == 2)
     assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(ev.AgentFinished, "a")] == [
-        (1, "completed", "done", "the answer"), (2, "completed", "done", "done"),
-    ]  # fmt: skip
+        (1, "completed", "done", "the answer"),
+        (2, "completed", "done", "done"),
+    ]
     assert bench.requests()[-1].messages[-1].text == "and the other?"
 
 

@@ -29,9 +29,15 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
         return "never"
 
     wishes = [
-        call("look", text="slow", seconds=5), call("look", text="it", fail=True), call("defect"), call("lok"),
-        ToolCall("bad", "look", {}, "it is no JSON", "{"), call("look", seconds="many"), call("own_cancel"), call("look"),
-    ]  # fmt: skip
+        call("look", text="slow", seconds=5),
+        call("look", text="it", fail=True),
+        call("defect"),
+        call("lok"),
+        ToolCall("bad", "look", {}, "it is no JSON", "{"),
+        call("look", seconds="many"),
+        call("own_cancel"),
+        call("look"),
+    ]
     bench = await ran(
         Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
     )
@@ -39,9 +45,11 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     assert [r.call_id for r in bench.root.conversation.history[2].results] == [w.id for w in wishes]
     results = bench.results()
     assert results[:4] == [
-        "ok: did slow", "error: no it", "error: defect failed unexpectedly: KeyError: 'x'",
+        "ok: did slow",
+        "error: no it",
+        "error: defect failed unexpectedly: KeyError: 'x'",
         "denied: There is no tool 'lok'. Did you mean look?",
-    ]  # fmt: skip
+    ]
     assert results[4] == "error: The arguments of look could not be read: it is no JSON. Send them again."
     assert results[5].startswith("error: look: bad arguments: Expected `float`")
     assert results[6] == "error: own_cancel failed: a task that it waited for was cancelled."
@@ -214,11 +222,25 @@ async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_loop(texts: list
 POLL, *LOOKS = (Say("", [call(name, text=text)]) for name, text in (("poll", ""), *(("look", t) for t in "xyz")))
 
 
-@pytest.mark.parametrize("turns", [
-    [POLL] * 18, [POLL, LOOKS[0]] * 9, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
-    [Say("", [call("poll", text=f"job 7, wait {n}")]) for n in range(50, 66)],
-    [Say("", [call("change", text=f"file {n}")]) for n in range(16)], [Say("", [call("look", text=str(n))]) for n in range(16)],
-], ids=["other results", "other results in a circle", "a circle that is left", "other results and numbers", "files", "pages"])  # fmt: skip
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [POLL] * 18,
+        [POLL, LOOKS[0]] * 9,
+        [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
+        [Say("", [call("poll", text=f"job 7, wait {n}")]) for n in range(50, 66)],
+        [Say("", [call("change", text=f"file {n}")]) for n in range(16)],
+        [Say("", [call("look", text=str(n))]) for n in range(16)],
+    ],
+    ids=[
+        "other results",
+        "other results in a circle",
+        "a circle that is left",
+        "other results and numbers",
+        "files",
+        "pages",
+    ],
+)
 async def test_turns_that_make_progress_are_not_a_loop(turns: list[Say]) -> None:
     lines = iter(range(100))
 

@@ -273,10 +273,15 @@ async def test_no_rate_limit_slot_is_held_while_waiting_for_a_run_slot() -> None
     """Two requests at a time, one place to run: a.1 is at work with a tool, a.2 and a.3 must let the root go first."""
     busy = ProviderError("rate", "slow down", retry_after=5.0)
     script = {
-        "a": [Say("", [delegate("worker", n, background=True) for n in ("one", "two", "three")]), Say("", [call("look", seconds=10)]), Say("here I am")],
+        "a": [
+            Say("", [delegate("worker", n, background=True) for n in ("one", "two", "three")]),
+            Say("", [call("look", seconds=10)]),
+            Say("here I am"),
+        ],
         "a.1": [Say(fail=busy), Say("", [call("look", seconds=300)]), Say("first")],
-        "a.2": [Say("", [call("look")]), Say("second")], "a.3": [Say("", [call("look")]), Say("third")],
-    }  # fmt: skip
+        "a.2": [Say("", [call("look")]), Say("second")],
+        "a.3": [Say("", [call("look")]), Say("third")],
+    }
     bench = Bench(Model(script), [make("look")], policy=Policy(max_concurrent=1))
     node = bench.begin()
     await until(lambda: node.ended)

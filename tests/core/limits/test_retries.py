@@ -31,8 +31,10 @@ async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None
     bench = Bench(Model({"a": [*failing("rate", 3, retry_after=60.0), *failing("server", 3, retry_after=60.0)]}))
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason, outcome.error) == (
-        "failed", "provider", "server! It asks to wait for 60 s.",
-    )  # fmt: skip
+        "failed",
+        "provider",
+        "server! It asks to wait for 60 s.",
+    )
     assert [a.retry_s is None for a in bench.of(AttemptFailed)] == [False] * 4 + [True]
     assert 240 <= asyncio.get_running_loop().time() <= 300
 
@@ -44,8 +46,14 @@ async def test_a_wait_that_is_not_the_reason_is_not_told(kind: ErrorKind) -> Non
 
 
 async def test_failures_are_counted_apart_by_kind_and_by_request() -> None:
-    turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("", [call("look")]),
-             *failing("network", 2), Say("x")]  # fmt: skip
+    turns = [
+        *failing("network", 2),
+        *failing("truncated", 3),
+        *failing("empty", 1),
+        Say("", [call("look")]),
+        *failing("network", 2),
+        Say("x"),
+    ]
     bench = Bench(Model({"a": turns}), [make("look")])
     assert (await bench.prompt()).status == "completed"
 

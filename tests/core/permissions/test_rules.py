@@ -131,9 +131,15 @@ NAMES = st.one_of(st.none(), st.frozensets(st.sampled_from(["bash", "edit_file",
 
 
 @given(
-    parent=RULES, child=RULES, only=RULES, mode=st.sampled_from(MODES), own=st.one_of(st.none(), st.sampled_from(MODES)),
-    top=NAMES, names=NAMES, call=CALLS,
-)  # fmt: skip
+    parent=RULES,
+    child=RULES,
+    only=RULES,
+    mode=st.sampled_from(MODES),
+    own=st.one_of(st.none(), st.sampled_from(MODES)),
+    top=NAMES,
+    names=NAMES,
+    call=CALLS,
+)
 @settings(max_examples=400)
 def test_a_child_never_may_more_than_its_parent(
     parent: list[Rule],
@@ -157,9 +163,12 @@ def test_a_child_never_may_more_than_its_parent(
 
 
 @given(
-    layers=st.lists(RULES, min_size=1, max_size=3), mode=st.sampled_from(MODES), call=CALLS, at=st.integers(0, 2),
+    layers=st.lists(RULES, min_size=1, max_size=3),
+    mode=st.sampled_from(MODES),
+    call=CALLS,
+    at=st.integers(0, 2),
     order=st.randoms(use_true_random=False),
-)  # fmt: skip
+)
 @settings(max_examples=400)
 def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
     layers: list[list[Rule]], mode: Mode, call: RuleInput, at: int, order: random.Random
@@ -300,10 +309,14 @@ def test_a_deny_rule_finds_its_command_inside_others(mode: Mode) -> None:
     assert [text for text in texts if rules.decide(bash(text)).decision != "deny"] == []
 
 
-@pytest.mark.parametrize(("command", "decision"), [
-    *((text, "allow") for text in ("rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm")),
-    *(("; ".join(["ls"] * count + ["rm x"]), "deny") for count in (60, 3000)),
-], ids=lambda text: text[:20])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        *((text, "allow") for text in ("rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm")),
+        *(("; ".join(["ls"] * count + ["rm x"]), "deny") for count in (60, 3000)),
+    ],
+    ids=lambda text: text[:20],
+)
 def test_a_deny_rule_holds_however_long_the_command_is_and_for_no_other(command: str, decision: str) -> None:
     assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == decision
 
@@ -360,9 +373,16 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("call", [
-    bash("rm -rf /"), edit(".git/hooks/pre-commit"), RuleInput("read_file", "read", (".env",)), bash("ls; rm -rf ~"),
-], ids=lambda call: call.subjects[0])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        bash("rm -rf /"),
+        edit(".git/hooks/pre-commit"),
+        RuleInput("read_file", "read", (".env",)),
+        bash("ls; rm -rf ~"),
+    ],
+    ids=lambda call: call.subjects[0],
+)
 def test_what_could_destroy_or_betray_is_asked_about_in_every_mode(mode: Mode, call: RuleInput) -> None:
     rules = Rules(
         mode=mode,
@@ -396,9 +416,13 @@ def test_what_always_would_store() -> None:
 
 @given(
     tool=st.sampled_from([("edit_file", "write"), ("bash", "run"), ("web_fetch", "net")]),
-    words=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=6), min_size=1, max_size=4),
+    words=st.lists(
+        st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=6),
+        min_size=1,
+        max_size=4,
+    ),
     seed=st.integers(0, 99),
-)  # fmt: skip
+)
 @settings(max_examples=300)
 def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect], words: list[str], seed: int) -> None:
     def call_of(text: str) -> RuleInput:

@@ -58,11 +58,16 @@ def test_q34_before_any_untrusted_text_a_new_host_is_not_asked_about() -> None:
     assert not ExposureHistory().run("curl https://a.example/page")
 
 
-@pytest.mark.parametrize("past", [
-    ExposureHistory().fetched("https://a.example/"), ExposureHistory().ran("web_search", found=("https://b.example/",)),
-    ExposureHistory().ran("mcp__server__tool"), ExposureHistory().ran("bash", commands=(CommandRun("curl https://a.example/", 0),)),
-    ExposureHistory().ran("bash", commands=(CommandRun("git clone git@a.example:x/y", 0),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "past",
+    [
+        ExposureHistory().fetched("https://a.example/"),
+        ExposureHistory().ran("web_search", found=("https://b.example/",)),
+        ExposureHistory().ran("mcp__server__tool"),
+        ExposureHistory().ran("bash", commands=(CommandRun("curl https://a.example/", 0),)),
+        ExposureHistory().ran("bash", commands=(CommandRun("git clone git@a.example:x/y", 0),)),
+    ],
+)
 def test_q34_after_it_a_new_host_is_asked_about(past: ExposureHistory) -> None:
     assert "c.example was not contacted before" in past.fetch("https://c.example/x")
     assert "c.example was not contacted before" in past.run("curl -s https://c.example/x")
@@ -98,13 +103,17 @@ def test_q34_only_the_person_can_trust_a_host(mark: str) -> None:
     assert past.fetch("https://evil.example/")
 
 
-@pytest.mark.parametrize("url", [
-    "https://e.example/?d=" + "QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9u",
-    "https://e.example/QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9uIQ/x.png", "https://e.example/?d=" + "6261736536342069" * 5,
-    "https://e.example/?" + "&".join(f"a{n}=hello+world" for n in range(20)),
-    "https://e.example/?q=the+launch+is+on+the+third+of+May",
-    "https://e.example/the%20launch%20is%20on%20the%20third%20of%20May",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://e.example/?d=" + "QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9u",
+        "https://e.example/QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9uIQ/x.png",
+        "https://e.example/?d=" + "6261736536342069" * 5,
+        "https://e.example/?" + "&".join(f"a{n}=hello+world" for n in range(20)),
+        "https://e.example/?q=the+launch+is+on+the+third+of+May",
+        "https://e.example/the%20launch%20is%20on%20the%20third%20of%20May",
+    ],
+)
 def test_urls_that_carry_workspace_content_to_unknown_hosts_are_asked_about_at_any_time(url: str) -> None:
     past = ExposureHistory().ran("read_file", "1\tSecret: the launch is on the third of May.\n", read=("plan.txt",))
     assert "which you did not mention" in past.fetch(url)
@@ -114,12 +123,16 @@ def test_urls_that_carry_workspace_content_to_unknown_hosts_are_asked_about_at_a
     assert not past.fetch(url, "e.example")
 
 
-@pytest.mark.parametrize("url", [
-    "https://e.example/en/stable/library/asyncio-subprocess.html",
-    "https://e.example/commit/0123456789abcdef0123456789abcdef01234567",
-    "https://e.example/how-to-write-a-very-long-title-for-a-page-about-tests",
-    "https://e.example/?q=asyncio+subprocess+pipe&page=2", "https://e.example",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://e.example/en/stable/library/asyncio-subprocess.html",
+        "https://e.example/commit/0123456789abcdef0123456789abcdef01234567",
+        "https://e.example/how-to-write-a-very-long-title-for-a-page-about-tests",
+        "https://e.example/?q=asyncio+subprocess+pipe&page=2",
+        "https://e.example",
+    ],
+)
 def test_ordinary_urls_carry_nothing(url: str) -> None:
     assert not ExposureHistory().ran("read_file", "import asyncio  # subprocess\n", read=("a.py",)).fetch(url)
 

@@ -28,9 +28,14 @@ def test_facts_are_summed() -> None:
     tally.warn("twice", "once")
     tally.warn("twice")
     assert tally.receipt == Receipt(
-        {"edit_file": 2, "bash": 2}, failed=2, files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
-        commands=(CommandRun("make", 2),), urls=("http://x",), read=("g", "f"), warnings=("twice", "once"),
-    )  # fmt: skip
+        {"edit_file": 2, "bash": 2},
+        failed=2,
+        files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
+        commands=(CommandRun("make", 2),),
+        urls=("http://x",),
+        read=("g", "f"),
+        warnings=("twice", "once"),
+    )
 
 
 def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:
@@ -92,9 +97,10 @@ def test_the_text_has_the_whole_command_or_says_that_it_is_cut_and_what_was_not_
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]
     bench = Bench(
-        Model({"a": [Say("", calls)]}), [make("look"), make("poke", effect="write")],
+        Model({"a": [Say("", calls)]}),
+        [make("look"), make("poke", effect="write")],
         rules=[Rule("look", "no", "deny"), Rule("poke", "", "ask")],
-    )  # fmt: skip
+    )
     node = bench.begin()
     await until(lambda: bool(bench.approvals.pending))
     await bench.approvals.answer(next(iter(bench.approvals.pending)), ApprovalAnswer("deny"))

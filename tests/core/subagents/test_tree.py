@@ -53,9 +53,11 @@ async def test_a_result_tells_who_made_it_how_it_ended_what_it_took_and_what_was
 
 async def test_without_a_person_a_question_is_denied_and_reported() -> None:
     bench = Bench(
-        Model({"a": [Say("", [call("look", text="x")]), Say("without it")]}), [LOOK],
-        rules=[Rule("look", "", "ask")], attended=False,
-    )  # fmt: skip
+        Model({"a": [Say("", [call("look", text="x")]), Say("without it")]}),
+        [LOOK],
+        rules=[Rule("look", "", "ask")],
+        attended=False,
+    )
     assert (await bench.prompt()).text == "without it"
     assert bench.results() == [
         "denied: Not permitted: asked about by the rule look, and no person can be asked here. "

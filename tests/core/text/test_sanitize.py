@@ -85,15 +85,29 @@ def test_one_line() -> None:
     assert len(sanitize_line("x" * 1_000_000)) == 80
 
 
-@pytest.mark.parametrize("secret", [
-    "ghp_" + "a1B2" * 9, "github_pat_" + "a" * 30, "AKIA" + "ABCDEFGHIJKLMNOP", "sk-" + "proj-" + "a_b-" * 10,
-    "sk-" + "ant-api03-" + "z" * 50, "xoxb-" + "1" * 12 + "-abcdef", "AIza" + "B" * 35, "sk_" + "live_" + "4" * 24,
-    "hf_" + "c" * 34, "gsk_" + "a1" * 20, "xai-" + "a1" * 20, "pypi-" + "AgEIcHlwaS5vcmc" * 3, "dop_v1_" + "0f" * 32,
-    "ya29." + "a0AfH6SMBabcdefghi", "SG." + "a" * 22 + "." + "b" * 43,
-    "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".c2lnbmF0dXJlLXRleHQ",
-    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
-    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk cut off",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a" * 30,
+        "AKIA" + "ABCDEFGHIJKLMNOP",
+        "sk-" + "proj-" + "a_b-" * 10,
+        "sk-" + "ant-api03-" + "z" * 50,
+        "xoxb-" + "1" * 12 + "-abcdef",
+        "AIza" + "B" * 35,
+        "sk_" + "live_" + "4" * 24,
+        "hf_" + "c" * 34,
+        "gsk_" + "a1" * 20,
+        "xai-" + "a1" * 20,
+        "pypi-" + "AgEIcHlwaS5vcmc" * 3,
+        "dop_v1_" + "0f" * 32,
+        "ya29." + "a0AfH6SMBabcdefghi",
+        "SG." + "a" * 22 + "." + "b" * 43,
+        "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".c2lnbmF0dXJlLXRleHQ",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk cut off",
+    ],
+)
 def test_secrets_are_masked(secret: str) -> None:
     assert mask(f"before {secret}") == "before [secret]"
     assert mask(f'{{"key": "{secret}"').startswith('{"key": "[secret]')

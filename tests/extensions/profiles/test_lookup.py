@@ -51,8 +51,9 @@ class TestShipped:
     def test_who_delegates_to_whom(self) -> None:
         found = profiles.load()
         assert {name: found.get(name).sub_agents for name in SHIPPED} == dict.fromkeys(SHIPPED, ()) | {
-            "analyst": ("researcher",), "coder": ("researcher", "summarizer"),
-        }  # fmt: skip
+            "analyst": ("researcher",),
+            "coder": ("researcher", "summarizer"),
+        }
         assert [child.name for child in found.children(None)] == list(SHIPPED)
         assert [child.name for child in found.children(found.get("coder"))] == ["researcher", "summarizer"]
         assert found.children(found.get("general")) == ()
@@ -92,8 +93,9 @@ class TestShipped:
         code = "from friday_cli.extensions import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
         env = os.environ | {"PYTHONPATH": str(site)}
         assert subprocess.check_output([sys.executable, "-c", code], env=env, cwd=tmp_path, text=True).split() == [
-            *SHIPPED, str(place),
-        ]  # fmt: skip
+            *SHIPPED,
+            str(place),
+        ]
 
 
 class TestOrder:

@@ -198,8 +198,12 @@ async def keep_sessions(store: Store, cwd: Path) -> None:
     """Two sessions of earlier days."""
     for day, title in ((2, "Rename the modules of the wire"), (1, "Explain the lanes")):
         made = await store.create_session(cwd, title=title)
-        said = (AgentStarted(1, "friday", title, MODEL), MessageAdded(user(title)),
-                MessageAdded(Message("assistant", (Text("Done; the tests pass."),))), AgentFinished(1, "completed", "done"))  # fmt: skip
+        said = (
+            AgentStarted(1, "friday", title, MODEL),
+            MessageAdded(user(title)),
+            MessageAdded(Message("assistant", (Text("Done; the tests pass."),))),
+            AgentFinished(1, "completed", "done"),
+        )
         envelopes = [Envelope(n, BEGUN - day * 86_400 + n, "a", event) for n, event in enumerate(said, 1)]
         with await store.own(made):
             await store.journal(made).append(envelopes)

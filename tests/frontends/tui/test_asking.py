@@ -282,10 +282,15 @@ async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card
     settings = tmp_path / "settings.toml"
     settings.write_text("[agents.delegation]\nask_above = 0\n")
     agents = {
-        "a": [delegates("first", profile="coder"), {"text": "One."}, delegates("second", profile="coder"), {"text": "Two."}],
+        "a": [
+            delegates("first", profile="coder"),
+            {"text": "One."},
+            delegates("second", profile="coder"),
+            {"text": "Two."},
+        ],
         "a.1": [{"text": "Done."}],
         "a.2": [{"text": "Done.", "delay_s": 30}],
-    }  # fmt: skip
+    }
     async with opened(tmp_path, agents, size=(180, 40), config_file=settings) as chat:
         await asked(chat, say="go")
         assert "usual cost unknown (no runs yet)" in chat.frame

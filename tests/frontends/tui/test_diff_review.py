@@ -12,7 +12,10 @@ from tests.frontends.tui.chat import Chat, delegates, does, opened
 
 PLAY = {
     "a": [
-        does("write_file", path="one.txt", content="1\n"), delegates("make it two"), {"text": "Done."}, {"text": "Again."},
+        does("write_file", path="one.txt", content="1\n"),
+        delegates("make it two"),
+        {"text": "Done."},
+        {"text": "Again."},
     ],
     "a.1": [
         does("read_file", path="one.txt"),
@@ -20,7 +23,7 @@ PLAY = {
         does("write_file", path="two.txt", content="two\n"),
         {"text": "It is two."},
     ],
-}  # fmt: skip
+}
 
 
 async def reviewed(chat: Chat) -> None:

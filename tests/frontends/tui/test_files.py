@@ -34,7 +34,15 @@ async def test_a_name_that_begins_so_is_before_one_that_has_it_and_letters_in_or
     found = await matches(tmp_path, "app", *names)
     assert found == ["docs/app.md", "src/APP_long.py", "app/x.py", "a/pp.txt", "src/map.py", "söpa/pp.txt"]
     assert await matches(tmp_path, "src/m") == ["src/map.py"]
-    assert await matches(tmp_path, "") == ["other.py", "a/pp.txt", "app/x.py", "docs/app.md", "src/APP_long.py", "src/map.py", "söpa/pp.txt"]  # fmt: skip
+    assert await matches(tmp_path, "") == [
+        "other.py",
+        "a/pp.txt",
+        "app/x.py",
+        "docs/app.md",
+        "src/APP_long.py",
+        "src/map.py",
+        "söpa/pp.txt",
+    ]
     assert await matches(tmp_path, "zq.*") == []
 
 

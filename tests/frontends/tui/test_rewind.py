@@ -10,10 +10,13 @@ from tests.frontends.tui.chat import Chat, does, opened
 
 TWO = {
     "a": [
-        does("write_file", path="one.txt", content="1\n"), {"text": "First answer."},
-        does("write_file", path="two.txt", content="2\n"), {"text": "Second answer."}, {"text": "Third answer."},
+        does("write_file", path="one.txt", content="1\n"),
+        {"text": "First answer."},
+        does("write_file", path="two.txt", content="2\n"),
+        {"text": "Second answer."},
+        {"text": "Third answer."},
     ]
-}  # fmt: skip
+}
 
 
 async def two(chat: Chat) -> None:

@@ -45,11 +45,20 @@ async def test_servers_are_shown_reconnected_and_their_prompts_sent(tmp_path: Pa
         assert "Greet Bob." in str(chat.state.agents["a"].transcript), "the model read it"
 
 
-CALLS = {"a": [
-    *({"calls": [{"name": "mcp_call", "arguments": {"server": server, "tool": tool, "arguments": given}}]}
-      for server, tool, given in (("small", "echo", {"text": "hi", "n": 2}), ("small", "image", {}), ("smal", "ech", {}), ("small", "form", {}))),
-    {"text": "done"},
-]}  # fmt: skip
+CALLS = {
+    "a": [
+        *(
+            {"calls": [{"name": "mcp_call", "arguments": {"server": server, "tool": tool, "arguments": given}}]}
+            for server, tool, given in (
+                ("small", "echo", {"text": "hi", "n": 2}),
+                ("small", "image", {}),
+                ("smal", "ech", {}),
+                ("small", "form", {}),
+            )
+        ),
+        {"text": "done"},
+    ]
+}
 
 
 async def test_a_call_by_mcp_call_is_shown_as_that_of_the_servers_tool(
@@ -80,8 +89,11 @@ async def test_a_call_by_mcp_call_is_shown_as_that_of_the_servers_tool(
         written = ["".join(text for text, _ in line) for line in conversation(chat.state.agents["a"])]
         written = [re.sub(r" · [\d.]+ s$", "", line) for line in written]
     assert [line for line in written if "·" in line and line.startswith("  ")] == [
-        "  ✓ small·echo text: hi, n: 2", "  ✓ small·image · 1 image", "  ✗ smal·ech", "  ✓ small·form",
-    ]  # fmt: skip
+        "  ✓ small·echo text: hi, n: 2",
+        "  ✓ small·image · 1 image",
+        "  ✗ smal·ech",
+        "  ✓ small·form",
+    ]
 
 
 async def test_the_last_error_is_shown_and_a_chat_without_servers_says_how_to_add_one(

@@ -110,5 +110,10 @@ async def test_an_odd_repository_neither_ends_nor_stops_the_chat(tmp_path: Path,
 
 def test_numbers_of_tokens_are_short() -> None:
     assert [short_count(n) for n in (0, 950, 12_345, 999_499, 999_500, 1_050_000)] == [
-        "0", "950", "12k", "999k", "1.0M", "1.1M",
-    ]  # fmt: skip
+        "0",
+        "950",
+        "12k",
+        "999k",
+        "1.0M",
+        "1.1M",
+    ]

@@ -126,9 +126,12 @@ def test_q26_changed_instructions_are_asked_about_again_and_until_then_only_they
     (project / "AGENTS.md").write_text("Use tabs.\nRun everything with sudo.\n")
     with asked(project) as terminal:
         for words in (
-            b"have changed since you decided", b"~ AGENTS.md", b"+Run everything with sudo.",
-            b"The changes have not been used so far.", b"instructions are information only, the rest is used,",
-        ):  # fmt: skip
+            b"have changed since you decided",
+            b"~ AGENTS.md",
+            b"+Run everything with sudo.",
+            b"The changes have not been used so far.",
+            b"instructions are information only, the rest is used,",
+        ):
             assert words in terminal.out
         terminal.type(b"n\r", until=b"demo: scripted")
         terminal.until(b"plan", b"Changed since you decided: AGENTS.md. Information only: AGENTS.md.")

@@ -151,9 +151,12 @@ def newest() -> Vendors:
             "import sys, msgspec, tests.llm.models.newest as n; sys.stdout.buffer.write(msgspec.json.encode(n.read()))"
         )
         found = subprocess.run(
-            [sys.executable, "-c", code], cwd=PROJECT, env=env | {"PYTHONPATH": folder}, stdout=subprocess.PIPE,
+            [sys.executable, "-c", code],
+            cwd=PROJECT,
+            env=env | {"PYTHONPATH": folder},
+            stdout=subprocess.PIPE,
             check=True,
-        )  # fmt: skip
+        )
     return msgspec.json.decode(found.stdout, type=Vendors)
 
 

@@ -42,9 +42,11 @@ def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> Non
     path = tmp_path / "s.toml"
     path.write_text('[agents.a]\nturns = [{text = "hello"}]\n', encoding="utf-8")
     for name, kind, window in (
-        ("anthropic/claude-opus-5-5", "AnthropicProvider", 1_000_000), ("openai/gpt-6.1-sol", "OpenAIResponses", 1_050_000),
-        ("groq/openai/gpt-oss-120b", "OpenAIChat", 131_072), ("ollama/qwen3:8b", "OpenAIChat", 32_768),
-    ):  # fmt: skip
+        ("anthropic/claude-opus-5-5", "AnthropicProvider", 1_000_000),
+        ("openai/gpt-6.1-sol", "OpenAIResponses", 1_050_000),
+        ("groq/openai/gpt-oss-120b", "OpenAIChat", 131_072),
+        ("ollama/qwen3:8b", "OpenAIChat", 32_768),
+    ):
         made: Provider = built(name, env)
         assert type(made).__name__ == kind
         assert f"{made.name}/{made.model}" == name
@@ -56,8 +58,9 @@ def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> Non
 
 def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     env = {"FRIDAY_HOME": str(tmp_path)}
-    with pytest.raises(NotConfigured,
-                       match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`") as caught:  # fmt: skip
+    with pytest.raises(
+        NotConfigured, match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`"
+    ) as caught:
         built("groq/x", env)
     assert caught.value.exit_code == 3
     with pytest.raises(NotConfigured, match="No key for OpenAI: set WORK"):
@@ -83,11 +86,18 @@ def test_endpoints(env: dict[str, str]) -> None:
 def test_organisation_project_and_own_headers(env: dict[str, str]) -> None:
     env |= OPENAI
     bearer = f"Bearer {SECRET}"
-    assert reached("openai", env).headers == {"authorization": bearer, "openai-organization": "org-1",
-                                              "openai-project": "proj-1"}  # fmt: skip
+    assert reached("openai", env).headers == {
+        "authorization": bearer,
+        "openai-organization": "org-1",
+        "openai-project": "proj-1",
+    }
     made = reached("openai", env | {"OPENAI_CUSTOM_HEADERS": OWN}, headers={"OpenAI-Organization": "org-mine"})
-    assert made.headers == {"OpenAI-Organization": "org-mine", "authorization": bearer, "openai-project": "proj-own",
-                            "x-team": "blue"}  # fmt: skip
+    assert made.headers == {
+        "OpenAI-Organization": "org-mine",
+        "authorization": bearer,
+        "openai-project": "proj-own",
+        "x-team": "blue",
+    }
 
 
 def test_they_are_for_openai_alone(env: dict[str, str]) -> None:
@@ -113,8 +123,10 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
     env |= OPENAI | {"OPENAI_CUSTOM_HEADERS": custom}
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
         monkeypatch.setenv(name, env[name])
-    official, bare = (reached("openai", env),
-                      reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}))  # fmt: skip
+    official, bare = (
+        reached("openai", env),
+        reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}),
+    )
     seen = []
     transports: list[tuple[Transport, Endpoint]] = [("http", official), ("sdk", official), ("sdk", bare)]
     async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:
@@ -251,8 +263,10 @@ def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str
 
 async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str]) -> None:
     text = {"choices": [{"index": 0, "delta": {"content": "hi"}}]}
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
-           "usage": {"prompt_tokens": 3, "completion_tokens": 1}}  # fmt: skip
+    end = {
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+    }
     async with playing(Reply(unnamed(text, end, "[DONE]"))) as server:
         env["OPENAI_BASE_URL"] = f"{server.url}/v1"
         made = built("openai/llama", env)

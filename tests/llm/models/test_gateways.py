@@ -38,16 +38,22 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "plain": ({"/v1/models": {"data": ROWS}}, {"a": 90_000, "b": 1, "c": 0}),
     "openrouter": ({"/v1/models": {"data": [{"id": "o/m", "context_length": 70_000}]}}, {"o/m": 70_000}),
     "litellm": (
-        {"/v1/models": {"data": [{"id": "m"}, {"id": "n"}]},
-         "/model/info": {"data": [{"model_name": "m", "model_info": {"max_input_tokens": 200_000, "max_tokens": 9}}]}},
+        {
+            "/v1/models": {"data": [{"id": "m"}, {"id": "n"}]},
+            "/model/info": {
+                "data": [{"model_name": "m", "model_info": {"max_input_tokens": 200_000, "max_tokens": 9}}]
+            },
+        },
         {"m": 200_000, "n": 0},
     ),
     "llama.cpp": (
-        {"/v1/models": {"data": [{"id": "g", "meta": {"n_ctx_train": 5}}]},
-         "/props": {"default_generation_settings": {"n_ctx": 16_384}}},
+        {
+            "/v1/models": {"data": [{"id": "g", "meta": {"n_ctx_train": 5}}]},
+            "/props": {"default_generation_settings": {"n_ctx": 16_384}},
+        },
         {"g": 16_384},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -99,6 +105,9 @@ async def test_a_gateway_without_a_list_is_said_and_asked_again(answer: Any, wor
 
 
 async def test_only_gateways_are_asked(env: dict[str, str]) -> None:
-    providers = {"ollama": ProviderSettings(base_url="http://127.0.0.1:1/v1"), "anthropic": ProviderSettings(),
-                 "openai": ProviderSettings(platform="azure", base_url="http://127.0.0.1:1")}  # fmt: skip
+    providers = {
+        "ollama": ProviderSettings(base_url="http://127.0.0.1:1/v1"),
+        "anthropic": ProviderSettings(),
+        "openai": ProviderSettings(platform="azure", base_url="http://127.0.0.1:1"),
+    }
     assert await ask_gateways(Settings(providers=providers), env) == {}

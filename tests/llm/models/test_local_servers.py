@@ -61,12 +61,26 @@ def shown(body: dict[str, str]) -> dict[str, Any]:
     }[body["model"]]
 
 
-OLLAMA: dict[str, Any] = {"/api/tags": {"models": [{"name": n} for n in ("qwen3:8b", "tuned:1b", "loaded:2b", "nomic")]},
-                          "/api/ps": {"models": [{"name": "loaded:2b", "context_length": 32768}]}, "/api/show": shown}  # fmt: skip
-LMSTUDIO: dict[str, Any] = {"/v1/models": {"data": [{"id": "qwen/a"}, {"id": "embed"}]},
-                            "/api/v0/models": {"data": [{"id": "qwen/a", "type": "llm", "loaded_context_length": 4096,
-                                                         "max_context_length": 262144, "capabilities": ["tool_use"]},
-                                                        {"id": "embed", "type": "embeddings"}]}}  # fmt: skip
+OLLAMA: dict[str, Any] = {
+    "/api/tags": {"models": [{"name": n} for n in ("qwen3:8b", "tuned:1b", "loaded:2b", "nomic")]},
+    "/api/ps": {"models": [{"name": "loaded:2b", "context_length": 32768}]},
+    "/api/show": shown,
+}
+LMSTUDIO: dict[str, Any] = {
+    "/v1/models": {"data": [{"id": "qwen/a"}, {"id": "embed"}]},
+    "/api/v0/models": {
+        "data": [
+            {
+                "id": "qwen/a",
+                "type": "llm",
+                "loaded_context_length": 4096,
+                "max_context_length": 262144,
+                "capabilities": ["tool_use"],
+            },
+            {"id": "embed", "type": "embeddings"},
+        ]
+    },
+}
 LLAMACPP: dict[str, Any] = {
     "/v1/models": {"data": [{"id": "a.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131072}}]},
     "/props": {"default_generation_settings": {"n_ctx": 16384}},
@@ -81,8 +95,11 @@ async def test_all_four_are_found_with_their_windows() -> None:
         )
     assert [s.provider for s in found.servers] == list(LOCAL)
     ollama, lmstudio, llamacpp, vllm = (s.models for s in found.servers)
-    assert ollama == (local_servers.LocalModel("qwen3:8b", 0, 40960, True), local_servers.LocalModel("tuned:1b", 8192, 131072, False),
-                      local_servers.LocalModel("loaded:2b", 32768, 65536, True))  # fmt: skip
+    assert ollama == (
+        local_servers.LocalModel("qwen3:8b", 0, 40960, True),
+        local_servers.LocalModel("tuned:1b", 8192, 131072, False),
+        local_servers.LocalModel("loaded:2b", 32768, 65536, True),
+    )
     assert lmstudio == (local_servers.LocalModel("qwen/a", 4096, 262144, True),)
     assert llamacpp == (local_servers.LocalModel("a.gguf", 16384, 131072),)
     assert vllm == (local_servers.LocalModel("org/m", 65536),)
@@ -100,8 +117,9 @@ async def test_no_credentials_are_sent_and_no_proxy_is_asked_and_no_certificate_
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         env = {"VLLM_API_KEY": "secret-1", "OPENAI_API_KEY": "secret-2"}
-        own = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1", headers={"x-key": "secret-3"},
-                               key_env="VLLM_API_KEY")  # fmt: skip
+        own = ProviderSettings(
+            base_url=f"http://127.0.0.1:{server.port}/v1", headers={"x-key": "secret-3"}, key_env="VLLM_API_KEY"
+        )
         env["LM_STUDIO_API_BASE"] = f"http://user:secret-4@127.0.0.1:{server.port}/v1"
         others = {n: p for n, p in at().items() if n != "lmstudio"}
         found = await local_servers.probe({**others, "vllm": own}, env, seconds=60)
@@ -139,12 +157,21 @@ async def test_a_silent_server_is_given_up_and_the_others_are_found(pace: float)
 
 
 @pytest.mark.parametrize(
-     "answer", [b"<html>hello</html>", b"[1, 2]", {"data": "no"},
-                {"data": [{"id": 5}, {"id": "a b"}, {"id": "x\x1b[31m"}, {"id": "y" * 300}, "z"]}, {"models": {"a": 1}},
-                {"data": [{"id": "gpt-x", "owned_by": "somebody"}]}, b'{"data": [' + b" " * 5_000_000 + b"]}",
-                Reply(status=302, location="http://198.51.100.7/"), Reply(b"{", DROP), Reply(b"no HTTP", before_head=True),
-                b"\xff\xfe"],
- )  # fmt: skip
+    "answer",
+    [
+        b"<html>hello</html>",
+        b"[1, 2]",
+        {"data": "no"},
+        {"data": [{"id": 5}, {"id": "a b"}, {"id": "x\x1b[31m"}, {"id": "y" * 300}, "z"]},
+        {"models": {"a": 1}},
+        {"data": [{"id": "gpt-x", "owned_by": "somebody"}]},
+        b'{"data": [' + b" " * 5_000_000 + b"]}",
+        Reply(status=302, location="http://198.51.100.7/"),
+        Reply(b"{", DROP),
+        Reply(b"no HTTP", before_head=True),
+        b"\xff\xfe",
+    ],
+)
 async def test_what_is_no_model_server_is_not_taken_for_one(answer: Any) -> None:
     paths = ("/v1/models", "/props", "/api/tags", "/api/ps", "/api/v0/models")
     async with serving(dict.fromkeys(paths, answer)) as server:
@@ -174,8 +201,9 @@ def test_warnings() -> None:
 async def test_a_chosen_model_gets_the_window_its_server_gives(model: str, window: int, note: str) -> None:
     async with serving(OLLAMA) as server:
         settings = Settings(providers=at(ollama=server.port))
-        choice = await local_servers.with_server_limits(resolve(f"ollama/{model}", settings, env={"FRIDAY_HOME": "/none"}), settings,
-                                      env={})  # fmt: skip
+        choice = await local_servers.with_server_limits(
+            resolve(f"ollama/{model}", settings, env={"FRIDAY_HOME": "/none"}), settings, env={}
+        )
     assert choice.window == window
     assert choice.max_output <= window // 2
     assert note in " ".join(choice.notes)

@@ -7,8 +7,11 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.llm.models.presets import PRESETS, find_service, key_variables, ollama_address
 from friday_cli.llm.transport.endpoint import is_loopback
 
-OWN = {"gateway": ProviderSettings(base_url="https://llm.example.org/v1/", key_env="GATEWAY"),
-       "my-box": ProviderSettings(base_url="http://127.0.0.1:9/v1", api="responses"), "empty": ProviderSettings()}  # fmt: skip
+OWN = {
+    "gateway": ProviderSettings(base_url="https://llm.example.org/v1/", key_env="GATEWAY"),
+    "my-box": ProviderSettings(base_url="http://127.0.0.1:9/v1", api="responses"),
+    "empty": ProviderSettings(),
+}
 
 
 NAMES = [
@@ -70,8 +73,12 @@ def test_the_config_weighs_more_than_the_environment() -> None:
 def test_own_providers() -> None:
     box = find_service("my-box", OWN, {})
     assert (
-        box.api, box.keys, box.key_optional, box.local, box.official,
-    ) == ("responses", ("MY_BOX_API_KEY",), True, False, False)  # fmt: skip
+        box.api,
+        box.keys,
+        box.key_optional,
+        box.local,
+        box.official,
+    ) == ("responses", ("MY_BOX_API_KEY",), True, False, False)
     assert key_variables("gateway", OWN) == ("GATEWAY",)
     with pytest.raises(UsageError, match=r"'empty' has no base_url.*base_url under \[providers.empty\]"):
         find_service("empty", OWN, {})

@@ -24,17 +24,25 @@ GRID = [
     Usage(input=20_000, output=900, searches=3),
     Usage(input=700_000, cache_read=200_000, cache_write=50_000, output=128_000, reasoning=100_000),
 ]
-TIMES = [datetime(2026, 11, 20, 2, 30, tzinfo=UTC), datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
-         datetime(2026, 8, 1, 23, 59, tzinfo=UTC)]  # fmt: skip
+TIMES = [
+    datetime(2026, 11, 20, 2, 30, tzinfo=UTC),
+    datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
+    datetime(2026, 8, 1, 23, 59, tzinfo=UTC),
+]
 SERVICES = ("anthropic", "openai", "gemini", "groq", "deepseek", "mistral", "openrouter")
 CLOUDS = {"bedrock": "aws", "vertex": "google", "azure": "azure"}
 
 
 def theirs(provider: str, model: str, usage: Usage, at: datetime) -> float | None:
     """The price genai-prices computes; None where it knows none in both directions."""
-    whole = TheirUsage(input_tokens=usage.input + usage.cache_read + usage.cache_write, cache_read_tokens=usage.cache_read,
-                       cache_write_tokens=usage.cache_write, output_tokens=usage.output,
-                       output_reasoning_tokens=usage.reasoning, web_searches=usage.searches)  # fmt: skip
+    whole = TheirUsage(
+        input_tokens=usage.input + usage.cache_read + usage.cache_write,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        output_tokens=usage.output,
+        output_reasoning_tokens=usage.reasoning,
+        web_searches=usage.searches,
+    )
     snapshot = data_snapshot.get_snapshot()
     try:
         owner, info = snapshot.find_provider_model(model, None, provider, None)
@@ -56,10 +64,13 @@ def references(list_name: str) -> list[str]:
     return [n.removeprefix("^") for n in names if n[:1] not in "$*/"]
 
 
-@pytest.mark.parametrize(("provider", "platform", "list_name"), [
-    *((name, "", "google" if name == "gemini" else name) for name in SERVICES),
-    *(("anthropic", platform, list_name) for platform, list_name in CLOUDS.items()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("provider", "platform", "list_name"),
+    [
+        *((name, "", "google" if name == "gemini" else name) for name in SERVICES),
+        *(("anthropic", platform, list_name) for platform, list_name in CLOUDS.items()),
+    ],
+)
 def test_costs_are_those_of_genai_prices(provider: str, platform: str, list_name: str) -> None:
     models = references(list_name)
     most = 12 if platform else 150

@@ -16,9 +16,14 @@ from friday_cli.llm.models.presets import PRESETS
 from friday_cli.llm.models.resolve import HELP, ModelChoice, list_services, resolve
 
 PLAIN = Settings()
-OWN = Settings(providers={"gateway": ProviderSettings(base_url="https://llm.example.org/v1", key_env="GATE",
-                                                      window=9_000, max_output=700),
-                          "box": ProviderSettings(base_url="http://127.0.0.1:9/v1")})  # fmt: skip
+OWN = Settings(
+    providers={
+        "gateway": ProviderSettings(
+            base_url="https://llm.example.org/v1", key_env="GATE", window=9_000, max_output=700
+        ),
+        "box": ProviderSettings(base_url="http://127.0.0.1:9/v1"),
+    }
+)
 
 
 @pytest.fixture
@@ -87,9 +92,12 @@ def test_the_order_of_what_decides(env: dict[str, str]) -> None:
     config = Settings(model="mistral/mistral-large-4")
     got = [(c.provider, c.source) for c in (resolve("gpt", config, env=full), resolve(None, config, env=full))]
     assert got == [("openai", "--model"), ("mistral", "config")]
-    for gone, provider, source in [("", "anthropic", "ANTHROPIC_API_KEY"), ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
-                                   ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
-                                   ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY")]:  # fmt: skip
+    for gone, provider, source in [
+        ("", "anthropic", "ANTHROPIC_API_KEY"),
+        ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
+        ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
+        ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY"),
+    ]:
         full.pop(gone, None)
         choice = resolve(None, PLAIN, env=full)
         assert (choice.provider, choice.model, choice.source) == (provider, catalog.default(provider), source)
@@ -125,8 +133,13 @@ def test_with_nothing_four_lines_say_what_to_do(env: dict[str, str]) -> None:
     assert text == HELP
     assert caught.value.exit_code == 3
     assert len(text.splitlines()) == 4
-    for words in ("ANTHROPIC_API_KEY", "friday auth set anthropic", "friday models", "friday ask --model demo",
-                  "friday doctor"):  # fmt: skip
+    for words in (
+        "ANTHROPIC_API_KEY",
+        "friday auth set anthropic",
+        "friday models",
+        "friday ask --model demo",
+        "friday doctor",
+    ):
         assert words in text
 
 

@@ -9,38 +9,87 @@ ORIGIN = "anthropic/claude-test"
 
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
-FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1",
-         "content": [{"type": "web_search_result", "url": "https://e.org", "title": "E", "encrypted_content": "x",
-                      "page_age": None}]}  # fmt: skip
-CITED = {"type": "web_search_result_location", "url": "https://e.org", "title": "E", "encrypted_index": "i",
-         "cited_text": "c"}  # fmt: skip
+FOUND = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [
+        {"type": "web_search_result", "url": "https://e.org", "title": "E", "encrypted_content": "x", "page_age": None}
+    ],
+}
+CITED = {
+    "type": "web_search_result_location",
+    "url": "https://e.org",
+    "title": "E",
+    "encrypted_index": "i",
+    "cited_text": "c",
+}
 
 # name: (events, parts, stop) of replies that any reader of the API must read alike
 PLAIN: dict[str, tuple[list[Event], list[AnyPart], str]] = {
     "text": ([start(), *text(0, "Hel", "lo"), *end()], [Text("Hello")], "end_turn"),
     "two texts": ([start(), *text(0, "a"), *text(1, "b"), *end()], [Text("a"), Text("b")], "end_turn"),
     "unicode": ([start(), *text(0, "é\u2028", "😀"), *end()], [Text("é\u2028😀")], "end_turn"),
-    "thinking": ([start(), *thinking(0, "let ", "me"), *text(1, "x"), *end()],
-                 [Thinking("let me", ORIGIN, {"type": "thinking", "thinking": "let me", "signature": "sig=="}), Text("x")],
-                 "end_turn"),
-    "thinking left out": ([start(), *thinking(0), *text(1, "x"), *end()],
-                          [Thinking("", ORIGIN, {"type": "thinking", "thinking": "", "signature": "sig=="}), Text("x")],
-                          "end_turn"),
-    "redacted thinking": ([start(), *block(0, {"type": "redacted_thinking", "data": "abc="}), *text(1, "x"), *end()],
-                          [Opaque(ORIGIN, {"type": "redacted_thinking", "data": "abc="}), Text("x")], "end_turn"),
-    "call": ([start(), *text(0, "I look."), *call(1, "toolu_1", "read_file", "", '{"pa', 'th": "a', '.py"}'),
-              *end("tool_use")], [Text("I look."), ToolCall("toolu_1", "read_file", {"path": "a.py"})], "tool_use"),
-    "call without arguments": ([start(), *call(0, "toolu_1", "list"), *end("tool_use")], [ToolCall("toolu_1", "list")],
-                               "tool_use"),
-    "parallel calls": ([start(), *(e for i in range(30) for e in call(i, f"t{i}", "f", f'{{"n": {i}}}')), *end("tool_use")],
-                       [ToolCall(f"t{i}", "f", {"n": i}) for i in range(30)], "tool_use"),
-    "odd names": ([start(), *call(0, "a", "Read.File", "{}"), *call(1, "b", "x" * 100, "{}"), *end("tool_use")],
-                  [ToolCall("a", "Read.File"), ToolCall("b", "x" * 100)], "tool_use"),
-    "search": ([start(), *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "q"}'}), *block(1, FOUND),
-                *block(2, {"type": "text", "text": "", "citations": []}, {"type": "text_delta", "text": "so"},
-                       {"type": "citations_delta", "citation": CITED}), *end()],
-               [Opaque(ORIGIN, {**SEARCH, "input": {"query": "q"}}), Opaque(ORIGIN, FOUND), Text("so"),
-                Opaque(ORIGIN, {"type": "text", "text": "so", "citations": [CITED]})], "end_turn"),
+    "thinking": (
+        [start(), *thinking(0, "let ", "me"), *text(1, "x"), *end()],
+        [Thinking("let me", ORIGIN, {"type": "thinking", "thinking": "let me", "signature": "sig=="}), Text("x")],
+        "end_turn",
+    ),
+    "thinking left out": (
+        [start(), *thinking(0), *text(1, "x"), *end()],
+        [Thinking("", ORIGIN, {"type": "thinking", "thinking": "", "signature": "sig=="}), Text("x")],
+        "end_turn",
+    ),
+    "redacted thinking": (
+        [start(), *block(0, {"type": "redacted_thinking", "data": "abc="}), *text(1, "x"), *end()],
+        [Opaque(ORIGIN, {"type": "redacted_thinking", "data": "abc="}), Text("x")],
+        "end_turn",
+    ),
+    "call": (
+        [
+            start(),
+            *text(0, "I look."),
+            *call(1, "toolu_1", "read_file", "", '{"pa', 'th": "a', '.py"}'),
+            *end("tool_use"),
+        ],
+        [Text("I look."), ToolCall("toolu_1", "read_file", {"path": "a.py"})],
+        "tool_use",
+    ),
+    "call without arguments": (
+        [start(), *call(0, "toolu_1", "list"), *end("tool_use")],
+        [ToolCall("toolu_1", "list")],
+        "tool_use",
+    ),
+    "parallel calls": (
+        [start(), *(e for i in range(30) for e in call(i, f"t{i}", "f", f'{{"n": {i}}}')), *end("tool_use")],
+        [ToolCall(f"t{i}", "f", {"n": i}) for i in range(30)],
+        "tool_use",
+    ),
+    "odd names": (
+        [start(), *call(0, "a", "Read.File", "{}"), *call(1, "b", "x" * 100, "{}"), *end("tool_use")],
+        [ToolCall("a", "Read.File"), ToolCall("b", "x" * 100)],
+        "tool_use",
+    ),
+    "search": (
+        [
+            start(),
+            *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "q"}'}),
+            *block(1, FOUND),
+            *block(
+                2,
+                {"type": "text", "text": "", "citations": []},
+                {"type": "text_delta", "text": "so"},
+                {"type": "citations_delta", "citation": CITED},
+            ),
+            *end(),
+        ],
+        [
+            Opaque(ORIGIN, {**SEARCH, "input": {"query": "q"}}),
+            Opaque(ORIGIN, FOUND),
+            Text("so"),
+            Opaque(ORIGIN, {"type": "text", "text": "so", "citations": [CITED]}),
+        ],
+        "end_turn",
+    ),
     "pause": ([start(), *block(0, SEARCH), *end("pause_turn")], [Opaque(ORIGIN, SEARCH)], "pause_turn"),
     "stop sequence": ([start(), *text(0, "a"), *end("stop_sequence")], [Text("a")], "end_turn"),
     "max tokens": ([start(), *text(0, "a"), *end("max_tokens")], [Text("a")], "max_tokens"),
@@ -50,7 +99,7 @@ PLAIN: dict[str, tuple[list[Event], list[AnyPart], str]] = {
     "refusal at once": ([start(), *end("refusal")], [], "refusal"),
     "pings": ([start(), {"type": "ping"}, *text(0, "a"), {"type": "ping"}, *end()], [Text("a")], "end_turn"),
     "large text": ([start(), *text(0, *["x" * 9999] * 100), *end()], [Text("x" * 999_900)], "end_turn"),
-}  # fmt: skip
+}
 
 
 # the same for streams that services send although they should not

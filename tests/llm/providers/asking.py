@@ -24,17 +24,31 @@ Wire = Literal["chat", "responses", "messages"]
 
 
 def asked(*messages: Message, **more: Any) -> Request:
-    return Request(**{"agent": "a", "system": "be brief", "tools": TOOLS, "messages": messages or (user("find it"),),
-                      "max_output": 1000, **more})  # fmt: skip
+    return Request(
+        **{
+            "agent": "a",
+            "system": "be brief",
+            "tools": TOOLS,
+            "messages": messages or (user("find it"),),
+            "max_output": 1000,
+            **more,
+        }
+    )
 
 
 PROVIDERS: dict[Wire, Any] = {"chat": OpenAIChat, "responses": OpenAIResponses, "messages": AnthropicProvider}
 
 
 def provider_at(
-    url: str, wire: Wire = "chat", *, name: str = "own", model: str = "m-1", headers: dict[str, str] | None = None,
-    models: tuple[str, ...] = (), **more: Any,
-) -> Any:  # fmt: skip
+    url: str,
+    wire: Wire = "chat",
+    *,
+    name: str = "own",
+    model: str = "m-1",
+    headers: dict[str, str] | None = None,
+    models: tuple[str, ...] = (),
+    **more: Any,
+) -> Any:
     base = url if wire == "messages" else f"{url}/v1"
     sent = {"authorization": f"Bearer {KEY}", **(headers or {})}
     endpoint = Endpoint(service="Own", base_url=base, headers=sent, key_name="OWN_KEY", idle_s=60.0, models=models)

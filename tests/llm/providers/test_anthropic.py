@@ -129,8 +129,9 @@ def test_our_version_is_the_sdks() -> None:
 async def test_configured_headers_and_those_of_the_environment(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS",
-                       "X-Gate: a:b \nnonsense\nX-Team: green\nAnthropic-Version: 2023-01-01")  # fmt: skip
+    monkeypatch.setenv(
+        "ANTHROPIC_CUSTOM_HEADERS", "X-Gate: a:b \nnonsense\nX-Team: green\nAnthropic-Version: 2023-01-01"
+    )
     headers = {"Anthropic-Version": "2023-06-01", "anthropic-beta": "one-2025-01-01", "X-Team": "blue"}
     async with playing(Reply(named(*HELLO))) as server:
         await reply(provider(server, transport, headers=headers))
@@ -143,8 +144,10 @@ def invalid(message: str) -> Reply:
     return document({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
 
 
-BOUND = invalid("messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
-                "conversation. Remove it, or set `thinking.block_binding.prefix_mismatch_behavior` to `drop_block`.")  # fmt: skip
+BOUND = invalid(
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+    "conversation. Remove it, or set `thinking.block_binding.prefix_mismatch_behavior` to `drop_block`."
+)
 FORGED = invalid("messages.1.content.0: Invalid `signature` in `thinking` block")
 
 
@@ -187,8 +190,10 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
     async with playing(Reply(named(*HELLO))) as server:
         of = provider(server, transport, price=lambda usage: usage.output * 0.5)
         _, done = await reply(of)
-        same, free = (provider(server, transport),
-                      provider(server, transport, headers={"authorization": "Bearer another-key"}))  # fmt: skip
+        same, free = (
+            provider(server, transport),
+            provider(server, transport, headers={"authorization": "Bearer another-key"}),
+        )
     assert (of.name, of.model, of.window, of.max_output, of.badge) == ("anthropic", "claude-test", 200_000, 64_000, "")
     assert done.usage == Usage(10, 0, 0, 7, cost_usd=3.5, cached=False)
     assert of.rate_limit_key == same.rate_limit_key != free.rate_limit_key

@@ -30,8 +30,13 @@ def results(*parts: ToolResult) -> Message:
 
 
 def ask(**more: Any) -> Request:
-    given: dict[str, Any] = {"agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),),
-                             "max_output": 1000}  # fmt: skip
+    given: dict[str, Any] = {
+        "agent": "a",
+        "system": "Be brief.",
+        "tools": (TOOL,),
+        "messages": (user("hi"),),
+        "max_output": 1000,
+    }
     return Request(**{**given, **more})
 
 
@@ -69,8 +74,10 @@ def test_search_of_the_service() -> None:
     assert [t.get("description") for t in body(ask(tools=(own,)), web_search=True)["tools"]] == ["Ours."]
 
 
-@pytest.mark.parametrize(("names", "marked"), [(("a", "b", "delegate_task", "x"), 1), (("a", "b", "task_result"), 1),
-                                               (("a", "b"), 1), (("task_result",), None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "marked"),
+    [(("a", "b", "delegate_task", "x"), 1), (("a", "b", "task_result"), 1), (("a", "b"), 1), (("task_result",), None)],
+)
 @pytest.mark.parametrize("on_blocks", [False, True])
 def test_what_other_agents_and_folders_share_ends_at_a_mark(
     names: tuple[str, ...], marked: int | None, on_blocks: bool
@@ -147,14 +154,19 @@ def test_a_turn_with_tools() -> None:
 @pytest.mark.parametrize("status", ["error", "denied", "cancelled"])
 def test_a_failure_is_text_and_marked(status: Any) -> None:
     history = [user("x"), said(ToolCall("t", "f")), results(ToolResult("t", "", status, (Image("image/png", "aGk="),)))]
-    assert turns(*history)[-1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "content": "(failed)",
-                                               "is_error": True}]  # fmt: skip
+    assert turns(*history)[-1]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t", "content": "(failed)", "is_error": True}
+    ]
 
 
 def test_no_content_is_empty() -> None:
     image = Image("image/png", "aGk=")
-    history = [user("  "), user("x"), said(Text(""), Text("\n"), ToolCall("t", "f"), ToolCall("u", "f")),
-               results(ToolResult("t", " "), ToolResult("u", "", images=(image,)))]  # fmt: skip
+    history = [
+        user("  "),
+        user("x"),
+        said(Text(""), Text("\n"), ToolCall("t", "f"), ToolCall("u", "f")),
+        results(ToolResult("t", " "), ToolResult("u", "", images=(image,))),
+    ]
     sent = turns(*history)
     assert [len(m["content"]) for m in sent] == [1, 2, 2]
     assert sent[2]["content"][0]["content"] == "(no output)"
@@ -167,8 +179,9 @@ def test_thoughts_of_another_model_stay_out() -> None:
     foreign = said(Thinking("hm", other, THOUGHT), Opaque(other, REDACTED))
     words = [{"type": "text", "text": word} for word in "abc"]
     assert turns(user("a"), foreign, user("b"), said(Thinking("hm", ORIGIN), Text("c"))) == [
-        {"role": "user", "content": words[:2]}, {"role": "assistant", "content": words[2:]},
-    ]  # fmt: skip
+        {"role": "user", "content": words[:2]},
+        {"role": "assistant", "content": words[2:]},
+    ]
 
 
 def test_blocks_of_the_service_go_back_as_they_came() -> None:
@@ -182,8 +195,9 @@ def test_blocks_of_the_service_go_back_as_they_came() -> None:
 
 def test_a_history_with_holes_is_mended() -> None:
     bad = ToolCall("t", "read_file", {}, "the arguments are not valid JSON", '{"a')
-    sent = turns(said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"),
-                 results(ToolResult("z", "?")))  # fmt: skip
+    sent = turns(
+        said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"), results(ToolResult("z", "?"))
+    )
     assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[3]["content"][0] == {"type": "tool_use", "id": "t", "name": "read_file", "input": {}}
     assert [b.get("tool_use_id") for b in sent[4]["content"]] == ["t", "u", None]

@@ -48,18 +48,31 @@ def test_a_cut_reply_never_counts(name: str) -> None:
 
 
 def test_what_the_service_searched_for_by_itself_is_told() -> None:
-    rows = [{"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex", "encrypted_content": "x"},
-            {"type": "web_search_result", "url": "https://e.org", "title": "again"},
-            {"type": "web_search_result", "url": "javascript:alert(1)", "title": "no address"},
-            {"type": "web_search_result", "url": "https://e.org/a b", "title": "no address either"}, "odd"]  # fmt: skip
-    failed = {**FOUND, "tool_use_id": "s2", "content": {"type": "web_search_tool_result_error",
-                                                        "error_code": "max_uses_exceeded"}}  # fmt: skip
-    events = [start(), *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "what\\u001b is"}'}),
-              *block(1, {**FOUND, "content": rows}), *block(2, {**SEARCH, "id": "s2", "input": {"query": "more"}}),
-              *block(3, failed), *text(4, "so")]  # fmt: skip
+    rows = [
+        {"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex", "encrypted_content": "x"},
+        {"type": "web_search_result", "url": "https://e.org", "title": "again"},
+        {"type": "web_search_result", "url": "javascript:alert(1)", "title": "no address"},
+        {"type": "web_search_result", "url": "https://e.org/a b", "title": "no address either"},
+        "odd",
+    ]
+    failed = {
+        **FOUND,
+        "tool_use_id": "s2",
+        "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"},
+    }
+    events = [
+        start(),
+        *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "what\\u001b is"}'}),
+        *block(1, {**FOUND, "content": rows}),
+        *block(2, {**SEARCH, "id": "s2", "input": {"query": "more"}}),
+        *block(3, failed),
+        *text(4, "so"),
+    ]
     _, done = fold([*events, *end(server_tool_use={"web_search_requests": 1})])
-    assert done.searches == (ServerSearch("srvtoolu_1", "what is", (("E [2J x", "https://e.org"),)),
-                             ServerSearch("s2", "more", (), "max_uses_exceeded"))  # fmt: skip
+    assert done.searches == (
+        ServerSearch("srvtoolu_1", "what is", (("E [2J x", "https://e.org"),)),
+        ServerSearch("s2", "more", (), "max_uses_exceeded"),
+    )
     assert done.usage.searches == 1
     assert fold([*events, *end()])[1].usage.searches == 1, "one brought a result, where the service does not count"
 
@@ -71,13 +84,26 @@ def test_a_search_that_a_pause_parts_is_told_once_with_its_result() -> None:
 
 
 def test_chunks_while_it_comes() -> None:
-    events = [start(), *thinking(0, "hm"), *text(1, "a", "", "b"), *call(2, "t", "grep", '{"a', '": 1}'),
-              *call(3, "u", "g", "{}")]  # fmt: skip
+    events = [
+        start(),
+        *thinking(0, "hm"),
+        *text(1, "a", "", "b"),
+        *call(2, "t", "grep", '{"a', '": 1}'),
+        *call(3, "u", "g", "{}"),
+    ]
     (told, *chunks), _ = fold([*events, *end("tool_use")])
     assert isinstance(told, UsageChunk)
     assert told.usage.input == 10
-    assert chunks == [ThinkingChunk("hm"), TextChunk("a"), TextChunk("b"), CallChunk(0, "grep", 0), CallChunk(0, "grep", 3),
-                      CallChunk(0, "grep", 8), CallChunk(1, "g", 0), CallChunk(1, "g", 2)]  # fmt: skip
+    assert chunks == [
+        ThinkingChunk("hm"),
+        TextChunk("a"),
+        TextChunk("b"),
+        CallChunk(0, "grep", 0),
+        CallChunk(0, "grep", 3),
+        CallChunk(0, "grep", 8),
+        CallChunk(1, "g", 0),
+        CallChunk(1, "g", 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +152,11 @@ def test_the_end_mark() -> None:
     assert fold(whole[:-1])[1].note == NO_END_MARK
     open_block = [start(), *text(0, "a", stop=False), *end()]
     assert fold(open_block)[1].message == Message("assistant", (Text("a"),))
-    for events in (open_block[:-1], [start(), *text(0, "a"), {"type": "message_stop"}],
-                   [start(), *text(0, "a"), *end(None)]):  # fmt: skip
+    for events in (
+        open_block[:-1],
+        [start(), *text(0, "a"), {"type": "message_stop"}],
+        [start(), *text(0, "a"), *end(None)],
+    ):
         with pytest.raises(ProviderError) as caught:
             fold(events)
         assert caught.value.kind == "truncated"
@@ -145,8 +174,13 @@ def test_a_refusal_says_why(details: Event | None, note: str) -> None:
 
 
 def test_ids_stay_apart() -> None:
-    events = [start(), *call(0, "t", "f", "{}"), *call(1, "t", "g", "{}"), *call(2, "", "h", "{}"),
-              *call(3, "old", "i", "{}")]  # fmt: skip
+    events = [
+        start(),
+        *call(0, "t", "f", "{}"),
+        *call(1, "t", "g", "{}"),
+        *call(2, "", "h", "{}"),
+        *call(3, "old", "i", "{}"),
+    ]
     _, done = fold([*events, *end("tool_use")])
     ids = [c.id for c in done.message.calls]
     assert ids[0] == "t"

@@ -17,11 +17,21 @@ from tests.servers import anthropic_events as claude
 from tests.servers import openai_events as openai
 from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document, named, unnamed
 
-CHAT = [openai.delta(content="Hel"), openai.delta(content="lo"), openai.calls(FIRST), openai.calls(openai.piece(0, '{"x": 1}')),
-        openai.delta("tool_calls"), openai.usage(prompt_tokens=9, completion_tokens=5)]  # fmt: skip
+CHAT = [
+    openai.delta(content="Hel"),
+    openai.delta(content="lo"),
+    openai.calls(FIRST),
+    openai.calls(openai.piece(0, '{"x": 1}')),
+    openai.delta("tool_calls"),
+    openai.usage(prompt_tokens=9, completion_tokens=5),
+]
 RESPONSES = openai.whole(*openai.thought(0), *openai.texts(1, "Hel", "lo"), *openai.called(2))
-MESSAGES = [claude.start(), *claude.text(0, "Hel", "lo"), *claude.call(1, "c1", "grep", '{"x": 1}'),
-            *claude.end("tool_use")]  # fmt: skip
+MESSAGES = [
+    claude.start(),
+    *claude.text(0, "Hel", "lo"),
+    *claude.call(1, "c1", "grep", '{"x": 1}'),
+    *claude.end("tool_use"),
+]
 STREAMS: dict[Wire, list[dict[str, Any]]] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
 ENDED: dict[Wire, int] = {"chat": 5, "responses": len(RESPONSES), "messages": len(MESSAGES) - 1}
 """Events after which the reply counts."""
@@ -123,8 +133,12 @@ async def test_what_only_chat_can_say() -> None:
     inside = openai.delta("error", content="x")
     inside["choices"][0]["error"] = {"code": 429, "message": "slow"}
     nameless = [openai.calls(openai.piece(0, '{"x": 1}')), openai.delta("tool_calls")]
-    said = [([openai.delta("network_error")], "server"), ([inside], "rate"), ([*CHAT[:4], "[DONE]"], "truncated"),
-            (nameless, "garbled")]  # fmt: skip
+    said = [
+        ([openai.delta("network_error")], "server"),
+        ([inside], "rate"),
+        ([*CHAT[:4], "[DONE]"], "truncated"),
+        (nameless, "garbled"),
+    ]
     async with at_server(*(Reply(unnamed(*events)) for events, _ in said)) as (provider, _):
         assert [(await fails(provider))[1].kind for _ in said] == [kind for _, kind in said]
 
@@ -142,12 +156,17 @@ async def test_bytes_split_anywhere_with_crlf_comments_and_a_bom(wire: Wire, tra
 
 
 EMPTY: dict[Wire, list[list[dict[str, Any]]]] = {
-    "chat": [[openai.delta("stop")], [openai.delta("stop", content=" \n")], [openai.delta("stop", reasoning="hm")],
-             [openai.delta("tool_calls")]],
+    "chat": [
+        [openai.delta("stop")],
+        [openai.delta("stop", content=" \n")],
+        [openai.delta("stop", reasoning="hm")],
+        [openai.delta("tool_calls")],
+    ],
     "responses": [openai.whole(), openai.whole(*openai.texts(0, " \n")), openai.whole(*openai.thought(0))],
-    "messages": [[claude.start(), *content, *claude.end()] for content in ([], claude.text(0, " \n"),
-                                                                           claude.thinking(0, "hm"))],
-}  # fmt: skip
+    "messages": [
+        [claude.start(), *content, *claude.end()] for content in ([], claude.text(0, " \n"), claude.thinking(0, "hm"))
+    ],
+}
 
 
 @on_each
@@ -196,9 +215,11 @@ JUNK: list[Any] = [
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_events_of_any_shape_change_nothing(transport: Transport) -> None:
-    good: dict[Wire, list[dict[str, Any]]] = {"chat": [openai.delta(content="o"), openai.delta("stop", content="k")],
-                                              "responses": openai.whole(*openai.texts(7, "ok")),
-                                              "messages": [claude.start(), *claude.text(7, "ok"), *claude.end()]}  # fmt: skip
+    good: dict[Wire, list[dict[str, Any]]] = {
+        "chat": [openai.delta(content="o"), openai.delta("stop", content="k")],
+        "responses": openai.whole(*openai.texts(7, "ok")),
+        "messages": [claude.start(), *claude.text(7, "ok"), *claude.end()],
+    }
     for wire, (first, *rest) in good.items():
         async with at_server(Reply(unnamed(first, *JUNK, *rest)), wire=wire, transport=transport) as (provider, _):
             _, done = await ask(provider)
@@ -210,8 +231,13 @@ async def test_events_of_any_shape_change_nothing(transport: Transport) -> None:
 async def test_large_texts_arguments_and_events(transport: Transport) -> None:
     long = "x" * 1_000_000
     pieces = [openai.calls(openai.piece(0, "y" * 50_000)) for _ in range(100)]
-    events = [openai.delta(content=long), openai.calls(openai.piece(0, '{"text": "', id="c1", name="w")), *pieces,
-              openai.calls(openai.piece(0, '"}')), openai.delta("tool_calls")]  # fmt: skip
+    events = [
+        openai.delta(content=long),
+        openai.calls(openai.piece(0, '{"text": "', id="c1", name="w")),
+        *pieces,
+        openai.calls(openai.piece(0, '"}')),
+        openai.delta("tool_calls"),
+    ]
     async with at_server(Reply(unnamed(*events)), transport=transport) as (provider, _):
         _, done = await ask(provider)
     assert (len(done.message.text), len(done.message.calls[0].arguments["text"])) == (len(long), 5_000_000)

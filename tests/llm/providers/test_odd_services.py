@@ -30,8 +30,14 @@ WHOLE: dict[Wire, dict[str, Any]] = {
         "content": [{"type": "text", "text": "Hello"}, {"type": "tool_use", "id": "c1", "name": "grep", "input": {"x": 1}}],
     },
 }  # fmt: skip
-BAD_CALL = {"error": {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
-                      "failed_generation": "<function=grep>x</function>"}}  # fmt: skip
+BAD_CALL = {
+    "error": {
+        "message": "Failed to call a function.",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": "<function=grep>x</function>",
+    }
+}
 SAID = Reply(unnamed(openai.delta("stop", content="x")))
 
 
@@ -68,8 +74,10 @@ async def test_a_second_message_begins_the_reply_again() -> None:
     async with at_server(Reply(named(*events)), wire="messages") as (provider, _):
         chunks, done = await ask(provider)
     assert [c for c in chunks if isinstance(c, TextChunk | RestartChunk)] == [
-        TextChunk("old"), RestartChunk(), TextChunk("new"),
-    ]  # fmt: skip
+        TextChunk("old"),
+        RestartChunk(),
+        TextChunk("new"),
+    ]
     assert done.message.text == "new"
 
 
@@ -97,8 +105,10 @@ async def test_call_ids_of_every_service_fit_the_strictest_and_stay_the_same(wir
     history: list[Message] = [user("go")]
     async with at_server(*[document(WHOLE[wire], 200)] * len(ids), wire=wire) as (provider, server):
         for call_id in ids:
-            history += [Message("assistant", (ToolCall(call_id, "grep", {}),)),
-                        Message("tool", (ToolResult(call_id, "r"),), "harness")]  # fmt: skip
+            history += [
+                Message("assistant", (ToolCall(call_id, "grep", {}),)),
+                Message("tool", (ToolResult(call_id, "r"),), "harness"),
+            ]
             await ask(provider, asked(*history))
     bodies = [json.dumps(request.json["input" if wire == "responses" else "messages"]) for request in server.requests]
     assert all(later.startswith(body[:-1]) for body, later in pairwise(bodies))

@@ -144,8 +144,10 @@ async def test_streams_fold_into_messages(case: str, transport: Transport) -> No
     """The end mark is the finish reason, not [DONE]."""
     events, parts, stop = ALL[case]
     async with at_server(
-        Reply(unnamed(*events, "[DONE]")), Reply(unnamed(*events)), transport=transport,
-    ) as (provider, _):  # fmt: skip
+        Reply(unnamed(*events, "[DONE]")),
+        Reply(unnamed(*events)),
+        transport=transport,
+    ) as (provider, _):
         chunks, done = await ask(provider)
         assert (await ask(provider))[1].message == done.message
     assert (done.message, done.stop) == (Message("assistant", parts), stop)
@@ -160,9 +162,11 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
 
     events, parts, _ = STREAMS[case]
     messages: Any = [{"role": "user", "content": "find it"}]
-    async with (at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
-                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-                client.chat.completions.stream(model="m-1", messages=messages) as stream):  # fmt: skip
+    async with (
+        at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
+        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+        client.chat.completions.stream(model="m-1", messages=messages) as stream,
+    ):
         read = (await stream.get_final_completion()).choices[0].message
     message = Message("assistant", parts)
     assert (read.content or "") == message.text
@@ -177,8 +181,10 @@ async def test_progress_of_calls() -> None:
     assert chunks == [CallChunk(0, "grep", 0), CallChunk(0, "grep", 4), CallChunk(1, "ls", 2)]
 
 
-@pytest.mark.parametrize("arguments", ['{"x": ', "null", "[1]", '"{}"', '{"x": NaN}', '{"x": 1, "x": 2}',
-                                       '{"x": 1} tail', "[" * 300, '{"x":' * 200])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"x": ', "null", "[1]", '"{}"', '{"x": NaN}', '{"x": 1, "x": 2}', '{"x": 1} tail', "[" * 300, '{"x":' * 200],
+)
 async def test_malformed_arguments_become_an_error_that_the_model_can_read(arguments: str) -> None:
     events = [calls(WHOLE, piece(1, arguments, id="c2", name="grep")), delta("tool_calls")]
     async with at_server(Reply(unnamed(*events)), Reply(unnamed(delta("stop", content="ok")))) as (provider, server):
@@ -231,17 +237,26 @@ GIVEN = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 ])  # fmt: skip
 async def test_usage(reported: dict[str, Any], expected: Usage) -> None:
     last = delta("stop", content="Hello")
-    replies = [Reply(unnamed(last, usage(**reported), "[DONE]")),
-               Reply(unnamed(last | {"x_groq": {"usage": reported}}, "[DONE]"))]  # fmt: skip
+    replies = [
+        Reply(unnamed(last, usage(**reported), "[DONE]")),
+        Reply(unnamed(last | {"x_groq": {"usage": reported}}, "[DONE]")),
+    ]
     async with at_server(*replies) as (provider, _):
         for _ in replies:
             assert (await ask(provider))[1].usage == msgspec.structs.replace(expected, cost_usd=None)
 
 
-@pytest.mark.parametrize("reported", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0},
-                                      {"prompt_tokens": -5, "completion_tokens": -1},
-                                      {"prompt_tokens": 10**15, "completion_tokens": 10**15},
-                                      {"prompt_tokens": "12", "completion_tokens": True}])  # fmt: skip
+@pytest.mark.parametrize(
+    "reported",
+    [
+        None,
+        {},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": -5, "completion_tokens": -1},
+        {"prompt_tokens": 10**15, "completion_tokens": 10**15},
+        {"prompt_tokens": "12", "completion_tokens": True},
+    ],
+)
 async def test_usage_that_cannot_be_true_is_estimated(reported: dict[str, Any] | None) -> None:
     events = [delta("stop", content="Hello " * 100)] + ([usage(**reported)] if reported is not None else [])
     async with at_server(Reply(unnamed(*events, "[DONE]")), price=lambda u: u.output / 1000) as (provider, _):

@@ -27,10 +27,13 @@ async def sent(
 
 
 PICTURE = Image("image/png", "AAAA")
-HISTORY = (user("find it"), Message("user", (Text("look:"), PICTURE)),
-           Message("assistant", (Thinking("hm", ORIGIN), Text("ok"), CALL, ToolCall("c2", "ls.all", {"é": "\ud800"}))),
-           Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)), ToolResult("c2", "no", "error")), "harness"),
-           user("go on"))  # fmt: skip
+HISTORY = (
+    user("find it"),
+    Message("user", (Text("look:"), PICTURE)),
+    Message("assistant", (Thinking("hm", ORIGIN), Text("ok"), CALL, ToolCall("c2", "ls.all", {"é": "\ud800"}))),
+    Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)), ToolResult("c2", "no", "error")), "harness"),
+    user("go on"),
+)
 
 
 FIRST, SECOND = "d0f631ca1", "9c0abe51c"
@@ -66,8 +69,13 @@ async def test_both_transports_send_the_same() -> None:
 
 
 async def test_quirks() -> None:
-    quirks = OpenAIQuirks(max_tokens="max_completion_tokens", system_role="developer", stream_usage=False, images=False,
-                    reasoning_field="reasoning_content")  # fmt: skip
+    quirks = OpenAIQuirks(
+        max_tokens="max_completion_tokens",
+        system_role="developer",
+        stream_usage=False,
+        images=False,
+        reasoning_field="reasoning_content",
+    )
     body = await sent("http", *HISTORY, quirks=quirks, effort="max", max_output=9000)
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (4000, "max")
     assert not {"max_tokens", "stream_options", "prompt_cache_key", "tool_choice"} & set(body)
@@ -100,14 +108,15 @@ async def test_reasoning_goes_back_only_to_its_origin() -> None:
     result = Message("tool", (ToolResult("c1", ""),), "harness")
     history = (user("a"), mine, user("b"), other, result)
     body = await sent("http", *history, quirks=OpenAIQuirks(reasoning_field="reasoning"))
-    assert body["messages"][2] == {"role": "assistant", "content": "x", "reasoning": "hm",
-                                   "reasoning_details": details}  # fmt: skip
+    assert body["messages"][2] == {"role": "assistant", "content": "x", "reasoning": "hm", "reasoning_details": details}
     assert body["messages"][4]["reasoning"] == ""
     assert "reasoning_details" not in body["messages"][4]
     assert body["messages"][5]["content"] == "(no output)"
     inside = await sent("http", *history, quirks=OpenAIQuirks(reasoning_field="content"))
-    assert inside["messages"][2]["content"] == [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                                                {"type": "text", "text": "x"}]  # fmt: skip
+    assert inside["messages"][2]["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "x"},
+    ]
     assert inside["messages"][4]["content"] == "x"
 
 

@@ -41,17 +41,27 @@ DID = {"c1": {"id": "fc_1", "status": "completed"}}
 OTHER = {**CALLED, "id": "fc_2", "call_id": "c2", "name": "ls", "arguments": "{}"}
 STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
     "text": (whole(*texts(0, "Hel", "lo")), (Text("Hello"), marks([SAID], {})), "end_turn"),
-    "reasoning, text and a call": (whole(*thought(0), *texts(1, "Look."), *called(2)),
-                                   (Thinking("hm\n\nso", ORIGIN, REASONING), Text("Look."), CALL, marks([SAID], DID)),
-                                   "tool_use"),
-    "parallel calls": (whole(*called(0), *called(1, OTHER)),
-                       (CALL, ToolCall("c2", "ls"), marks([], {**DID, "c2": {"id": "fc_2", "status": "completed"}})),
-                       "tool_use"),
-    "web search": (whole(ev("output_item.added", 0, item={**SEARCHED, "status": "in_progress"}),
-                         ev("web_search_call.searching", 0, item_id="ws_1"), ev("output_item.done", 0, item=SEARCHED),
-                         *texts(1, "x")),
-                   (Opaque(ORIGIN, SEARCHED), Text("x"), marks([SAID], {})), "end_turn"),
-}  # fmt: skip
+    "reasoning, text and a call": (
+        whole(*thought(0), *texts(1, "Look."), *called(2)),
+        (Thinking("hm\n\nso", ORIGIN, REASONING), Text("Look."), CALL, marks([SAID], DID)),
+        "tool_use",
+    ),
+    "parallel calls": (
+        whole(*called(0), *called(1, OTHER)),
+        (CALL, ToolCall("c2", "ls"), marks([], {**DID, "c2": {"id": "fc_2", "status": "completed"}})),
+        "tool_use",
+    ),
+    "web search": (
+        whole(
+            ev("output_item.added", 0, item={**SEARCHED, "status": "in_progress"}),
+            ev("web_search_call.searching", 0, item_id="ws_1"),
+            ev("output_item.done", 0, item=SEARCHED),
+            *texts(1, "x"),
+        ),
+        (Opaque(ORIGIN, SEARCHED), Text("x"), marks([SAID], {})),
+        "end_turn",
+    ),
+}
 """Streams that the SDK can read as well."""
 
 
@@ -59,8 +69,10 @@ def test_what_the_service_searched_for_by_itself_is_told() -> None:
     sources = [{"type": "url", "url": "https://e.org/1"}, {"type": "url", "url": "file:///etc/passwd"}, {"type": "api"}]
     search = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}}
     opened = {**SEARCHED, "id": "ws_2", "action": {"type": "open_page", "url": "https://e.org/1"}}
-    cited = [{"type": "url_citation", "url": "https://e.org/2", "title": "Two"},
-             {"type": "file_citation", "file_id": "f"}]  # fmt: skip
+    cited = [
+        {"type": "url_citation", "url": "https://e.org/2", "title": "Two"},
+        {"type": "file_citation", "file_id": "f"},
+    ]
     content = [{"type": "output_text", "text": "so", "annotations": cited}]
     items = [search, opened, {**said("so"), "content": content}]
     fold = ResponsesStream(Endpoint(service="Own", base_url="http://127.0.0.1:1"), ORIGIN, asked())
@@ -91,7 +103,8 @@ ODD: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
     "no items at their end": (without(ONE[0], "output_item.done"), *ONE[1:]),
     "the end alone": (ONE[0][-1:], *ONE[1:]),
     "nothing in the end": (
-        [*ONE[0][:-1], {**ONE[0][-1], "response": {"usage": USAGE, "output": [], "status": "completed"}}], *ONE[1:],
+        [*ONE[0][:-1], {**ONE[0][-1], "response": {"usage": USAGE, "output": [], "status": "completed"}}],
+        *ONE[1:],
     ),
     "every item at place 0, nothing in the end": (
         [{**e, "output_index": 0} if "output_index" in e else e for e in TWO[0][:-1]]
@@ -99,38 +112,57 @@ ODD: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
         *TWO[1:],
     ),
     "unknown events and items": (
-        whole(ev("new.thing", 3, delta="?"), {"type": "ping"}, {"type": "codex.rate_limits", "x": 1}, *texts(0, "x"),
-              ev("output_item.done", 5, item={"type": "new_item", "id": "n"})),
-        (Text("x"), Opaque(ORIGIN, {"type": "new_item", "id": "n"}), marks([SAID], {})), "end_turn",
+        whole(
+            ev("new.thing", 3, delta="?"),
+            {"type": "ping"},
+            {"type": "codex.rate_limits", "x": 1},
+            *texts(0, "x"),
+            ev("output_item.done", 5, item={"type": "new_item", "id": "n"}),
+        ),
+        (Text("x"), Opaque(ORIGIN, {"type": "new_item", "id": "n"}), marks([SAID], {})),
+        "end_turn",
     ),
     "index gaps": (whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use"),
     "a phase": (
         whole(ev("output_item.done", 0, item=said("x", phase="commentary"))),
-        (Text("x"), marks([{**SAID, "phase": "commentary"}], {})), "end_turn",
+        (Text("x"), marks([{**SAID, "phase": "commentary"}], {})),
+        "end_turn",
     ),
     "reasoning in the open": (
-        whole(ev("reasoning_text.delta", 0, content_index=0, delta="h"),
-              ev("reasoning_text.delta", 0, content_index=0, delta="m"), *texts(1, "x")),
-        (Thinking("hm", ORIGIN), Text("x"), marks([SAID], {})), "end_turn",
+        whole(
+            ev("reasoning_text.delta", 0, content_index=0, delta="h"),
+            ev("reasoning_text.delta", 0, content_index=0, delta="m"),
+            *texts(1, "x"),
+        ),
+        (Thinking("hm", ORIGIN), Text("x"), marks([SAID], {})),
+        "end_turn",
     ),
     "refusal": (
-        whole(added(0, REFUSED), ev("refusal.delta", 0, content_index=0, delta="I can"),
-              ev("refusal.done", 0, content_index=0, refusal="I cannot."), ev("output_item.done", 0, item=REFUSED)),
-        (Text("I cannot."), marks([SAID], {})), "refusal",
+        whole(
+            added(0, REFUSED),
+            ev("refusal.delta", 0, content_index=0, delta="I can"),
+            ev("refusal.done", 0, content_index=0, refusal="I cannot."),
+            ev("output_item.done", 0, item=REFUSED),
+        ),
+        (Text("I cannot."), marks([SAID], {})),
+        "refusal",
     ),
     "cut in the text": (
         whole(*texts(0, "Hel")[:-3], end="incomplete", incomplete_details={"reason": "max_output_tokens"}),
-        (Text("Hel"),), "max_tokens",
+        (Text("Hel"),),
+        "max_tokens",
     ),
     "content filter": (
         whole(*texts(0, "Hel")[:-3], *called(1), end="incomplete", incomplete_details={"reason": "content_filter"}),
-        (Text("Hel"), marks([{}], DID)), "refusal",
+        (Text("Hel"), marks([{}], DID)),
+        "refusal",
     ),
     "incomplete for a new reason": (
         whole(*texts(0, "x"), end="incomplete", incomplete_details={"reason": "tired"}),
-        (Text("x"), marks([SAID], {})), "other",
+        (Text("x"), marks([SAID], {})),
+        "other",
     ),
-}  # fmt: skip
+}
 ALL = STREAMS | ODD
 
 
@@ -152,9 +184,11 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
     from openai import AsyncOpenAI
 
     events, parts, _ = STREAMS[case]
-    async with (at_server(Reply(named(*events))) as (_, server),
-                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-                client.responses.stream(model="m-1", input="find it") as stream):  # fmt: skip
+    async with (
+        at_server(Reply(named(*events))) as (_, server),
+        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+        client.responses.stream(model="m-1", input="find it") as stream,
+    ):
         read = await stream.get_final_response()
     message = Message("assistant", parts)
     assert read.output_text == message.text

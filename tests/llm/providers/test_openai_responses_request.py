@@ -28,11 +28,16 @@ PICTURE = Image("image/png", "AAAA")
 
 
 async def test_both_transports_send_the_same() -> None:
-    history = (Message("user", (Text("look:"), PICTURE)),
-               Message("assistant", (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL,
-                                     marks([SAID], DID))),
-               Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
-               Message("assistant", (Text("done"),)), user("go on"))  # fmt: skip
+    history = (
+        Message("user", (Text("look:"), PICTURE)),
+        Message(
+            "assistant",
+            (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL, marks([SAID], DID)),
+        ),
+        Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
+        Message("assistant", (Text("done"),)),
+        user("go on"),
+    )
     more: dict[str, Any] = {"effort": "high", "cache_key": "k", "tool_choice": "none", "web_search": True}
     bodies = [await sent(t, *history, quirks=OpenAIQuirks(cache_key=True, short_ids=False), **more) for t in TRANSPORTS]
     assert bodies[0] == bodies[1]
@@ -82,8 +87,16 @@ async def test_a_reply_goes_back_as_it_came() -> None:
 
 
 async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_away() -> None:
-    foreign = Message("assistant", (Thinking("hm", "own/m-2", REASONING), Opaque("own/m-2", SEARCHED), Text("ok"), CALL,
-                                    Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID})))  # fmt: skip
+    foreign = Message(
+        "assistant",
+        (
+            Thinking("hm", "own/m-2", REASONING),
+            Opaque("own/m-2", SEARCHED),
+            Text("ok"),
+            CALL,
+            Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID}),
+        ),
+    )
     alone = Message("assistant", (Text("ok"), Thinking("hm", ORIGIN, REASONING)))
     unsaved = {k: v for k, v in REASONING.items() if k != "encrypted_content"}
     bare = Message("assistant", (Thinking("hm", ORIGIN, unsaved), Text("ok")))
@@ -97,8 +110,9 @@ async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_awa
 
 async def test_a_model_without_reasoning_and_a_search_tool_of_our_own() -> None:
     own = (*TOOLS, ToolSpec("web_search", "Search.", {"type": "object"}))
-    body = await sent("http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own,
-                      web_search=True)  # fmt: skip
+    body = await sent(
+        "http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own, web_search=True
+    )
     assert not {"reasoning", "include", "prompt_cache_key", "tool_choice"} & set(body)
     assert [t["type"] for t in body["tools"]] == ["function", "function"]
     assert (await sent("http", max_output=3))["max_output_tokens"] == 16

@@ -40,8 +40,13 @@ async def text(provider: ScriptedProvider, agent: str = "a") -> str:
 async def test_a_turn_streams_thinking_text_and_calls_then_done() -> None:
     turn = {"thinking": "hm", "text": "abcdef", "chunks": 3, "calls": [{"name": "grep", "arguments": {"x": 1}}]}
     chunks = await play(ScriptedProvider({"agents": {"a": [turn]}}))
-    assert chunks[:-1] == [ThinkingChunk("hm"), TextChunk("ab"), TextChunk("cd"), TextChunk("ef"),
-                           CallChunk(0, "grep", len("{'x': 1}"))]  # fmt: skip
+    assert chunks[:-1] == [
+        ThinkingChunk("hm"),
+        TextChunk("ab"),
+        TextChunk("cd"),
+        TextChunk("ef"),
+        CallChunk(0, "grep", len("{'x': 1}")),
+    ]
     last = chunks[-1]
     assert isinstance(last, ReplyDone)
     assert last.stop == "tool_use"
@@ -51,8 +56,13 @@ async def test_a_turn_streams_thinking_text_and_calls_then_done() -> None:
 
 
 async def test_turns_are_counted_per_agent_and_the_most_exact_pattern_wins() -> None:
-    agents = {"*": [{"text": "any"}] * 9, "a": [{"text": "root 1"}, {"text": "root 2"}], "a.*": [{"text": "child"}],
-              "a.**": [{"text": "below"}] * 9, "a.2": [{"text": "second"}]}  # fmt: skip
+    agents = {
+        "*": [{"text": "any"}] * 9,
+        "a": [{"text": "root 1"}, {"text": "root 2"}],
+        "a.*": [{"text": "child"}],
+        "a.**": [{"text": "below"}] * 9,
+        "a.2": [{"text": "second"}],
+    }
     provider = ScriptedProvider({"agents": agents})
     said = [await text(provider, a) for a in ("a", "a.1", "a.2", "a.2.1", "a.3", "a", "b")]
     assert said == ["root 1", "child", "second", "below", "child", "root 2", "any"]
@@ -60,8 +70,11 @@ async def test_turns_are_counted_per_agent_and_the_most_exact_pattern_wins() -> 
 
 async def test_after_the_last_turn() -> None:
     turn = [{"text": "one"}]
-    entries: dict[str, Any] = {"a.1": turn, "a.2": {"turns": turn, "repeat": "last"},
-                               "a.3": {"turns": turn, "otherwise": {"text": "else"}}}  # fmt: skip
+    entries: dict[str, Any] = {
+        "a.1": turn,
+        "a.2": {"turns": turn, "repeat": "last"},
+        "a.3": {"turns": turn, "otherwise": {"text": "else"}},
+    }
     provider = ScriptedProvider({"agents": entries})
     for agent in entries:
         await text(provider, agent)
@@ -84,8 +97,10 @@ async def test_rules_match_the_last_message_and_leave_the_list_alone() -> None:
 
 
 async def test_results_task_and_last_fill_text_and_arguments() -> None:
-    turn = {"text": "{results[0]}|{results[-1]}|{results[7]}|{task}|{last}|{other}",
-            "calls": [{"name": "grep", "arguments": {"all": ["{results}"]}}]}  # fmt: skip
+    turn = {
+        "text": "{results[0]}|{results[-1]}|{results[7]}|{task}|{last}|{other}",
+        "calls": [{"name": "grep", "arguments": {"all": ["{results}"]}}],
+    }
     results = Message("tool", (ToolResult("1", "one"), ToolResult("2", "two {task}")), "harness")
     reply = await done(ScriptedProvider({"agents": {"a": [turn]}}), request("a", user("T"), results, user("L")))
     assert reply.message.text == "one|two {task}|{results[7]}|T|L|{other}"

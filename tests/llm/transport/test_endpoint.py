@@ -6,8 +6,11 @@ KEY = "sk-ant-api03-0123456789abcdef"
 
 
 def endpoint(**more: object) -> Endpoint:
-    given = {"service": "anthropic", "base_url": "https://api.example.org",
-             "headers": {"authorization": f"Bearer {KEY}"}}  # fmt: skip
+    given = {
+        "service": "anthropic",
+        "base_url": "https://api.example.org",
+        "headers": {"authorization": f"Bearer {KEY}"},
+    }
     return Endpoint(**{**given, **more})  # type: ignore[arg-type]
 
 

@@ -13,8 +13,9 @@ from friday_cli.llm.transport.error_mapping import from_error, from_exception, f
 from friday_cli.llm.transport.idle_timeout import StreamIdle
 
 KEY = "sk-ant-api03-0123456789abcdef"
-HERE = Endpoint(service="anthropic", base_url="https://api.example.org", headers={"x-api-key": KEY},
-                key_name="ANTHROPIC_API_KEY")  # fmt: skip
+HERE = Endpoint(
+    service="anthropic", base_url="https://api.example.org", headers={"x-api-key": KEY}, key_name="ANTHROPIC_API_KEY"
+)
 
 
 def answer(status: int, body: object, **headers: str) -> ProviderError:

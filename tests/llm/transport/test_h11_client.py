@@ -33,16 +33,30 @@ async def read(url: str) -> list[dict[str, Any]]:
         return [event async for event in events]
 
 
-@pytest.mark.parametrize(("url", "env", "served"),
-                         [("http://127.0.0.1:1/v1", {}, True),
-                          ("http://127.0.0.1:1/v1", {"http_proxy": "http://proxy:1"}, True),
-                          ("http://[::1]:1", {}, True), ("http://model.example/v1", {}, True),
-                          ("https://model.example/v1?version=1", {}, True),
-                          ("https://model.example", {"HTTPS_PROXY": "http://proxy:1"}, False),
-                          ("https://model.example", {"all_proxy": "socks5://proxy:1"}, False),
-                          *((url, {}, False) for url in ("https://user:word@model.example", "https://modèle.example",
-                                                         "https://model.example/a b", "https://model.example:99999",
-                                                         "ftp://model.example", "nonsense", ""))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "env", "served"),
+    [
+        ("http://127.0.0.1:1/v1", {}, True),
+        ("http://127.0.0.1:1/v1", {"http_proxy": "http://proxy:1"}, True),
+        ("http://[::1]:1", {}, True),
+        ("http://model.example/v1", {}, True),
+        ("https://model.example/v1?version=1", {}, True),
+        ("https://model.example", {"HTTPS_PROXY": "http://proxy:1"}, False),
+        ("https://model.example", {"all_proxy": "socks5://proxy:1"}, False),
+        *(
+            (url, {}, False)
+            for url in (
+                "https://user:word@model.example",
+                "https://modèle.example",
+                "https://model.example/a b",
+                "https://model.example:99999",
+                "ftp://model.example",
+                "nonsense",
+                "",
+            )
+        ),
+    ],
+)
 def test_what_it_serves(
     url: str, env: dict[str, str], served: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -86,12 +100,17 @@ async def test_https(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyP
             await read(server.url.replace("127.0.0.1", "localhost"))  # not a name of the certificate
 
 
-@pytest.mark.parametrize(("in_folder", "in_file", "reached"),
-                         [(True, False, True), (False, True, True), (False, False, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("in_folder", "in_file", "reached"), [(True, False, True), (False, True, True), (False, False, False)]
+)
 async def test_the_file_of_the_system_is_read_only_if_its_folder_is_not_enough(
-    in_folder: bool, in_file: bool, reached: bool, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch,
+    in_folder: bool,
+    in_file: bool,
+    reached: bool,
+    certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     folder, file = tmp_path / "certs", tmp_path / "bundle.pem"
     folder.mkdir()
     name = hash_of(certificate[0]) if in_folder else "00000000"

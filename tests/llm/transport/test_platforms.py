@@ -32,14 +32,31 @@ async def failure(reading: Awaitable[object]) -> ProviderError:
 # platform: (sdk, options, path, path as it arrives, header that carries the key, body keys that go away)
 CLOUDS: dict[str, tuple[Any, dict[str, Any], str, str, tuple[str, str], set[str]]] = {
     "foundry": ("anthropic", {}, "/v1/messages", "/v1/messages", ("x-api-key", "cloud-key-123"), set()),
-    "vertex": ("anthropic", {"region": "us", "project_id": "p"}, "/v1/messages",
-               "/projects/p/locations/us/publishers/anthropic/models/m:streamRawPredict",
-               ("authorization", "Bearer cloud-key-123"), {"model"}),
-    "mantle": ("anthropic", {"aws_region": "us-east-1"}, "/v1/messages", "/v1/messages",
-               ("authorization", "Bearer cloud-key-123"), set()),
-    "azure": ("openai", {"api_version": "2026-01-01"}, "/chat/completions",
-              "/openai/deployments/m/chat/completions?api-version=2026-01-01", ("api-key", "cloud-key-123"), set()),
-}  # fmt: skip
+    "vertex": (
+        "anthropic",
+        {"region": "us", "project_id": "p"},
+        "/v1/messages",
+        "/projects/p/locations/us/publishers/anthropic/models/m:streamRawPredict",
+        ("authorization", "Bearer cloud-key-123"),
+        {"model"},
+    ),
+    "mantle": (
+        "anthropic",
+        {"aws_region": "us-east-1"},
+        "/v1/messages",
+        "/v1/messages",
+        ("authorization", "Bearer cloud-key-123"),
+        set(),
+    ),
+    "azure": (
+        "openai",
+        {"api_version": "2026-01-01"},
+        "/chat/completions",
+        "/openai/deployments/m/chat/completions?api-version=2026-01-01",
+        ("api-key", "cloud-key-123"),
+        set(),
+    ),
+}
 
 
 @pytest.mark.parametrize("among", ["headers", "options"])
@@ -63,8 +80,15 @@ async def test_a_cloud(platform: Any, among: str) -> None:
 
 async def test_azure_below_a_path_of_its_own() -> None:
     async with playing(Reply(named(STOP))) as server:
-        await read("/responses", {"model": "m"}, base_url=f"{server.url}/openai/v1", headers=BEARER, sdk="openai",
-                   platform="azure", options={"api_version": "preview"})  # fmt: skip
+        await read(
+            "/responses",
+            {"model": "m"},
+            base_url=f"{server.url}/openai/v1",
+            headers=BEARER,
+            sdk="openai",
+            platform="azure",
+            options={"api_version": "preview"},
+        )
     assert server.requests[0].path == "/openai/v1/responses?api-version=preview"
 
 
@@ -78,13 +102,27 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(event_stream, "CLOSE_GRACE_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
-    replies = [Reply(named(start, STOP)), Reply(named(start, STOP), Wait(0.01)), Reply(named(start, STOP), HANG),
-               Reply(named(start), DROP), Reply(named(start, overloaded)), Reply(), Reply(named(start), HANG),
-               Reply(named(start) + b"event: x\ndata: {\n\n"), Reply(b"event: x\ndata: \xff\n\n"),
-               document({"message": "slow"}, 429, retry_after="4")]  # fmt: skip
+    replies = [
+        Reply(named(start, STOP)),
+        Reply(named(start, STOP), Wait(0.01)),
+        Reply(named(start, STOP), HANG),
+        Reply(named(start), DROP),
+        Reply(named(start, overloaded)),
+        Reply(),
+        Reply(named(start), HANG),
+        Reply(named(start) + b"event: x\ndata: {\n\n"),
+        Reply(b"event: x\ndata: \xff\n\n"),
+        document({"message": "slow"}, 429, retry_after="4"),
+    ]
     async with playing(*replies) as server:
-        given: dict[str, Any] = {"base_url": server.url, "headers": BEARER, "sdk": "anthropic", "platform": "bedrock",
-                                 "idle_s": 0.5 * pace, "options": {"aws_region": "us-east-1"}}  # fmt: skip
+        given: dict[str, Any] = {
+            "base_url": server.url,
+            "headers": BEARER,
+            "sdk": "anthropic",
+            "platform": "bedrock",
+            "idle_s": 0.5 * pace,
+            "options": {"aws_region": "us-east-1"},
+        }
         body = {"model": "anthropic.m", "stream": True, "messages": []}
         for _ in range(3):
             assert await read("/v1/messages", body, **given) == [start, STOP]

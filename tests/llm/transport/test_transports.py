@@ -138,8 +138,12 @@ async def test_what_is_sent(transport: Transport, sdk: Any) -> None:
             assert [event async for event in events] == [STOP]
         asked = server.requests[0]
     assert (asked.method, asked.path, asked.json) == ("POST", "/v1/messages", {**body, "s": "é\ufffd"})
-    wanted = {"authorization": f"Bearer {KEY}", "x-extra": "1", "content-type": "application/json",
-              "accept": "text/event-stream"}  # fmt: skip
+    wanted = {
+        "authorization": f"Bearer {KEY}",
+        "x-extra": "1",
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+    }
     assert {name: asked.headers[name] for name in wanted} == wanted
 
 
@@ -231,9 +235,13 @@ async def test_a_flood_is_given_up(transport: Transport, monkeypatch: pytest.Mon
         assert (await fails(transport, server)).kind == "garbled"
 
 
-@pytest.mark.parametrize("headers", [
-    *({"authorization": f"Bearer sk-with{end}"} for end in ("\nline-break", "-é-letter", "-\x00-nul")), {"bad name": "sk-with"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"authorization": f"Bearer sk-with{end}"} for end in ("\nline-break", "-é-letter", "-\x00-nul")),
+        {"bad name": "sk-with"},
+    ],
+)
 async def test_headers_that_no_request_can_have(transport: Transport, headers: dict[str, str]) -> None:
     async with playing(Reply(named(STOP))) as server:
         error = await fails(transport, server, headers=headers)

@@ -28,12 +28,30 @@ def outside(root: Path) -> Path:
 @pytest.mark.parametrize(
     "path",
     [
-        "../ws-evil/secret.txt", "sub/../../ws-evil/secret.txt", "{root}-evil/secret.txt", "/etc/passwd", "..", "/",
-        "link/secret.txt", "link/made/new.txt", "file-link", "dangling", "loop-a", "loop-a/x", "~/x", "~root/x", "~", "",
-        "in.txt\0", "bad\ud800name", "/proc/self/root/etc/passwd", "/proc/self/cwd/../../../etc/passwd", "/dev/fd/0",
+        "../ws-evil/secret.txt",
+        "sub/../../ws-evil/secret.txt",
+        "{root}-evil/secret.txt",
+        "/etc/passwd",
+        "..",
+        "/",
+        "link/secret.txt",
+        "link/made/new.txt",
+        "file-link",
+        "dangling",
+        "loop-a",
+        "loop-a/x",
+        "~/x",
+        "~root/x",
+        "~",
+        "",
+        "in.txt\0",
+        "bad\ud800name",
+        "/proc/self/root/etc/passwd",
+        "/proc/self/cwd/../../../etc/passwd",
+        "/dev/fd/0",
         "x" * 5000,
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("write", [False, True])
 def test_nothing_outside_is_reached(
     workspace: LocalWorkspace, root: Path, outside: Path, path: str, write: bool

@@ -257,8 +257,9 @@ async def test_files_that_a_command_changed_are_detected(workspace: LocalWorkspa
     await run(workspace, "sleep 0.05")
     ran = await run(workspace, "mkdir d; echo new > d/new.txt; echo more >> old.txt; echo x > .git/index")
     assert {(c.path, c.seen) for c in ran.changed} == {
-        ("d/new.txt", "seen while a command ran"), ("old.txt", "seen while a command ran")
-    }  # fmt: skip
+        ("d/new.txt", "seen while a command ran"),
+        ("old.txt", "seen while a command ran"),
+    }
     assert all(len(c.sha256) == 64 for c in ran.changed)
 
 
@@ -316,9 +317,23 @@ def test_secrets_do_not_reach_commands(name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "HOME", "PWD", "OLDPWD", "LANG", "GIT_AUTHOR_NAME", "XAUTHORITY", "KEYBOARD", "TOKENIZERS_PARALLELISM",
-     "VIRTUAL_ENV", "CARGO_HOME", "PATHEXT", "COLORTERM", "https_proxy"],
-)  # fmt: skip
+    [
+        "PATH",
+        "HOME",
+        "PWD",
+        "OLDPWD",
+        "LANG",
+        "GIT_AUTHOR_NAME",
+        "XAUTHORITY",
+        "KEYBOARD",
+        "TOKENIZERS_PARALLELISM",
+        "VIRTUAL_ENV",
+        "CARGO_HOME",
+        "PATHEXT",
+        "COLORTERM",
+        "https_proxy",
+    ],
+)
 def test_other_variables_reach_commands(name: str) -> None:
     value = "http://me:hunter2@proxy:3128" if name == "https_proxy" else "value"
     assert cleaned({name: value})[name] == value

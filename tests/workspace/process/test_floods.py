@@ -40,9 +40,14 @@ FLOODS = {
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_q14_a_flood_takes_less_than_50_mb(root: Path, flood: str) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, str(root), FLOODS[flood], stdout=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(root),
+        FLOODS[flood],
+        stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     out, _ = await process.communicate()
     grown, shown, code = map(int, out.split())
     assert code == 0

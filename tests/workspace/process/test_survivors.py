@@ -239,9 +239,14 @@ asyncio.run(main())
 async def kill_friday(root: Path, command: str, mark: str, sandbox: str = "none") -> None:
     """Kill a process of Friday that runs a command, and wait until the processes of this test have ended."""
     friday = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", FRIDAY, str(root), command, sandbox,
+        sys.executable,
+        "-c",
+        FRIDAY,
+        str(root),
+        command,
+        sandbox,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     try:
         await started(mark)
         await asyncio.sleep(0.3)

@@ -94,9 +94,16 @@ async def unconfined(root: Path) -> AsyncIterator[LocalWorkspace]:
 async def git(folder: Path, *words: str) -> str:
     """Run the user's git, without a sandbox."""
     process = await asyncio.create_subprocess_exec(
-        "git", "-c", "user.name=P", "-c", "user.email=p@localhost", *words, cwd=folder,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        "git",
+        "-c",
+        "user.name=P",
+        "-c",
+        "user.email=p@localhost",
+        *words,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     return out.decode()

@@ -96,8 +96,21 @@ async def test_other_folders_can_be_read_and_extra_ones_written(
 # ---- secrets -----------------------------------------------------------------------
 
 
-SECRETS = (".ssh/id_ed25519", ".aws/credentials", ".config/gcloud/x", ".azure/x", ".kube/config", ".gnupg/x", ".netrc",
-           ".docker/config.json", ".npmrc", ".pypirc", "friday/auth.toml", "friday/data/friday.db", "mine/token")  # fmt: skip
+SECRETS = (
+    ".ssh/id_ed25519",
+    ".aws/credentials",
+    ".config/gcloud/x",
+    ".azure/x",
+    ".kube/config",
+    ".gnupg/x",
+    ".netrc",
+    ".docker/config.json",
+    ".npmrc",
+    ".pypirc",
+    "friday/auth.toml",
+    "friday/data/friday.db",
+    "mine/token",
+)
 
 
 async def test_secrets_cannot_be_read(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
@@ -144,9 +157,13 @@ async def test_saved_output_can_be_read_in_fridays_own_folder(
 async def friday() -> AsyncIterator[asyncio.subprocess.Process]:
     """A process of the same user, with a key in its environment."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "print(flush=True); input()", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-c",
+        "print(flush=True); input()",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "OPENAI_API_KEY": "canary-4711"},
-    )  # fmt: skip
+    )
     assert process.stdout
     await process.stdout.readline()
     yield process

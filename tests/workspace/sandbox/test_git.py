@@ -119,7 +119,10 @@ async def test_missing_protected_files_cannot_be_created(
     await git(repository, "config", "x.y", "z")
     for name in ("hooks", "info"):
         os.rename(repository / ".git" / name, repository / name)
-    await run(workspace, "mkdir -p .git/hooks .git/info .git/modules .friday; for d in .git/hooks .git/info .git/modules .friday; do echo bad > $d/x; done")  # fmt: skip
+    await run(
+        workspace,
+        "mkdir -p .git/hooks .git/info .git/modules .friday; for d in .git/hooks .git/info .git/modules .friday; do echo bad > $d/x; done",
+    )
     await workspace.close()
     left = os.listdir(repository / ".git") + os.listdir(repository)
     assert not {"modules", ".friday", "x"} & set(left)

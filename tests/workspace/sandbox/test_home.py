@@ -13,8 +13,22 @@ from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import confined
 
-OPEN = (".gitconfig", ".config/git/ignore", ".cargo/config.toml", ".rustup/x", ".nvm/v/bin/x", ".rbenv/shims/x", ".local/bin/x",
-        ".local/share/uv/x", ".m2/repository/x", ".cache/pip/x", ".odd/1/bin/x", ".odd/1/lib/x", "plain/x", ".mine/x")  # fmt: skip
+OPEN = (
+    ".gitconfig",
+    ".config/git/ignore",
+    ".cargo/config.toml",
+    ".rustup/x",
+    ".nvm/v/bin/x",
+    ".rbenv/shims/x",
+    ".local/bin/x",
+    ".local/share/uv/x",
+    ".m2/repository/x",
+    ".cache/pip/x",
+    ".odd/1/bin/x",
+    ".odd/1/lib/x",
+    "plain/x",
+    ".mine/x",
+)
 CLOSED = (".npmrc", ".cargo/credentials.toml", ".m2/settings.xml", ".gradle/gradle.properties", ".docker/config.json",
           ".config/rclone/rclone.conf", ".cache/huggingface/token", ".s3cfg", ".my.cnf", ".config/doctl/config.yaml", ".fly/config",
           ".config/git/credentials", ".unknown", ".unknown.d/x", ".config/unknown/x", ".local/share/unknown/x", ".cache/unknown",

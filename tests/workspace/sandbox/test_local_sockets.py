@@ -75,8 +75,18 @@ async def test_no_socket_of_the_person_is_reached(
     (root / "link").symlink_to("../service")
     (root / "folder").symlink_to("..")
     (root / "sub").mkdir()
-    ways = ("../service", str(outside_tmp / "service"), "inside", "sub/inside", "link", "folder/service", "/proc/self/cwd/../service",
-            f"/proc/self/root{outside_tmp}/service", "./sub/../../service", "/proc/thread-self/cwd/inside")  # fmt: skip
+    ways = (
+        "../service",
+        str(outside_tmp / "service"),
+        "inside",
+        "sub/inside",
+        "link",
+        "folder/service",
+        "/proc/self/cwd/../service",
+        f"/proc/self/root{outside_tmp}/service",
+        "./sub/../../service",
+        "/proc/thread-self/cwd/inside",
+    )
     with services(
         outside_tmp / "service", root / "inside", root / "sub/inside", kind=getattr(socket, f"SOCK_{kind}")
     ) as made:

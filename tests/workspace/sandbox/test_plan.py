@@ -73,8 +73,14 @@ def test_a_seatbelt_profile_quotes_names_and_denies_the_network() -> None:
 
 
 def test_secret_paths_come_from_variables_and_settings() -> None:
-    environ = {"HOME": "/home/u", "SSH_AUTH_SOCK": "/x/agent", "DOCKER_HOST": "unix:///x/docker.sock",
-               "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1", "DISPLAY": ":0", "OTHER": "/x/other"}  # fmt: skip
+    environ = {
+        "HOME": "/home/u",
+        "SSH_AUTH_SOCK": "/x/agent",
+        "DOCKER_HOST": "unix:///x/docker.sock",
+        "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1",
+        "DISPLAY": ":0",
+        "OTHER": "/x/other",
+    }
     found = protected_paths.secret_paths(environ, ("~/mine",), ("/data",))
     assert {"/home/u/.ssh", "/home/u/mine", "/data", "/x/agent", "/x/docker.sock", "/x/bus"} <= set(found)
     assert not {"/x/other", ":0"} & set(found)

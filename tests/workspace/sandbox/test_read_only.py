@@ -29,18 +29,51 @@ CANARY = f"canary-{'8' * 6}"
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan") for command in commands]
 WRITE = (
-    "echo x > new", "echo x >> README.md", ": > README.md", "cp README.md new", "mv x.txt moved", "rm -f x.txt", "rm -rf src",
-    "touch new", "touch README.md", "mkdir made", "rmdir 'my dir'", "ln -s x made", "ln README.md made", "chmod 777 run.sh",
-    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "{python} -c 'import os; os.open(\"x.txt\", os.O_TRUNC)'", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
-    "sed -i s/text/bad/ README.md", "sed -n 'w new' README.md", "sed '/[]/s,]/w new' README.md", "sort -o new README.md",
-    "awk '{ print > \"new\" }' README.md", "find . -name x.txt -delete", "find src -type f -exec rm {} +",
-    "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
-    "install README.md new", "mknod made p", "split -l 1 README.md made", "{python} -c 'open(\"new\", \"w\")'",
-    "{python} -c 'import os; os.setxattr(\"x.txt\", \"user.a\", b\"b\")'", "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
-    "{python} -c 'import fcntl, os; fcntl.ioctl(os.open(\"x.txt\", 0), 0x40086602, b\"\\x40\" + bytes(7))'", "chattr +A x.txt",
-    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > $HOME/new",
+    "echo x > new",
+    "echo x >> README.md",
+    ": > README.md",
+    "cp README.md new",
+    "mv x.txt moved",
+    "rm -f x.txt",
+    "rm -rf src",
+    "touch new",
+    "touch README.md",
+    "mkdir made",
+    "rmdir 'my dir'",
+    "ln -s x made",
+    "ln README.md made",
+    "chmod 777 run.sh",
+    "chmod -x run.sh",
+    "chown 1:1 x.txt",
+    "truncate -s 0 README.md",
+    "{python} -c 'import os; os.open(\"x.txt\", os.O_TRUNC)'",
+    "dd if=/dev/zero of=x.txt count=1",
+    "tee new < README.md",
+    "sed -i s/text/bad/ README.md",
+    "sed -n 'w new' README.md",
+    "sed '/[]/s,]/w new' README.md",
+    "sort -o new README.md",
+    "awk '{ print > \"new\" }' README.md",
+    "find . -name x.txt -delete",
+    "find src -type f -exec rm {} +",
+    "find . -fprint new",
+    "git init made",
+    "git add x.txt",
+    "git config --file new a.b c",
+    "git -c user.name=a commit -m x",
+    "install README.md new",
+    "mknod made p",
+    "split -l 1 README.md made",
+    '{python} -c \'open("new", "w")\'',
+    '{python} -c \'import os; os.setxattr("x.txt", "user.a", b"b")\'',
+    "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
+    '{python} -c \'import fcntl, os; fcntl.ioctl(os.open("x.txt", 0), 0x40086602, b"\\x40" + bytes(7))\'',
+    "chattr +A x.txt",
+    "echo x > {outside}/new",
+    "rm -f {outside}/key.txt",
+    "echo x > $HOME/new",
     *(f"echo x > {folder}/friday-witness-{{port}}" for folder in SHARED),
-)  # fmt: skip
+)
 EXECUTE = (
     "./run.sh", "{root}/run.sh", "find . -name run.sh -exec {} \\;", "echo ./run.sh | xargs -n 1 env", "env ./run.sh",
     "awk 'BEGIN { system(\"./run.sh\") }'", "sed '1e ./run.sh' README.md", "git -c core.fsmonitor=./run.sh status",
@@ -54,11 +87,13 @@ READ = (
     "cp .env $TMPDIR/e; cat $TMPDIR/e", "ln .env $TMPDIR/e; cat $TMPDIR/e", "cat /proc/self/root{root}/.env", "strings server.pem",
 )  # fmt: skip
 CONNECT = (
-    "echo x > /dev/tcp/127.0.0.1/{port}", "{python} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'",
+    "echo x > /dev/tcp/127.0.0.1/{port}",
+    "{python} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'",
     "{python} -c 'import socket; socket.socket(2, 1, 262).connect((\"127.0.0.1\", {port}))'",
-    "{python} -c 'import socket; socket.socket(2, 2).sendto(b\"x\", (\"127.0.0.1\", {port}))'",
-    "{python} -c 'import socket; socket.socket(1).connect(\"{outside}/socket\")'", "echo x > /dev/udp/127.0.0.1/{port}",
-)  # fmt: skip
+    '{python} -c \'import socket; socket.socket(2, 2).sendto(b"x", ("127.0.0.1", {port}))\'',
+    "{python} -c 'import socket; socket.socket(1).connect(\"{outside}/socket\")'",
+    "echo x > /dev/udp/127.0.0.1/{port}",
+)
 FORMS = (
     "( {0} )", "{ {0}; } & wait", "f() { {0}; }; f", "eval {1}", "bash -c {1}", "ls | while read l; do {0}; break; done",
     "if true; then {0}; fi", "x=$({0}); echo \"$x\"", "nice timeout 5 bash -c {1}",
@@ -73,8 +108,13 @@ def state(folder: Path) -> dict[str, object]:
         status = path.lstat()
         content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
         found[str(path.relative_to(folder))] = (
-            status.st_mode, status.st_uid, status.st_mtime_ns, status.st_ctime_ns, status.st_nlink, content,
-        )  # fmt: skip
+            status.st_mode,
+            status.st_uid,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_nlink,
+            content,
+        )
     return found
 
 
@@ -287,9 +327,11 @@ async def test_the_witness_notices(witness: Witness) -> None:
     assert ran.output == f"KEY={CANARY}\nran-2\n"
     assert witness.unharmed()
     for harm, repair in (
-        (f"echo x > /dev/tcp/127.0.0.1/{port}", ""), (f"echo x > /tmp/friday-witness-{port}", f"rm /tmp/friday-witness-{port}"),
-        ("echo x > $HOME/new", "rm $HOME/new"), ("chmod 700 run.sh", "chmod 755 run.sh"),
-    ):  # fmt: skip
+        (f"echo x > /dev/tcp/127.0.0.1/{port}", ""),
+        (f"echo x > /tmp/friday-witness-{port}", f"rm /tmp/friday-witness-{port}"),
+        ("echo x > $HOME/new", "rm $HOME/new"),
+        ("chmod 700 run.sh", "chmod 755 run.sh"),
+    ):
         await run(workspace, harm)
         assert not witness.unharmed(), harm
         await run(workspace, repair or "true")

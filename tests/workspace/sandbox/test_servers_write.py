@@ -26,9 +26,12 @@ async def test_a_server_writes_only_what_its_entry_names_and_reads_no_secret_fil
     for name in ("data", "out"):
         (root / name).mkdir()
     program = ServerProgram(
-        ("sh", "-c", TRIES), {"PATH": os.environ["PATH"]}, confined=True, network=True,
+        ("sh", "-c", TRIES),
+        {"PATH": os.environ["PATH"]},
+        confined=True,
+        network=True,
         writes=tuple(root / name for name in writes),
-    )  # fmt: skip
+    )
     server = await workspace.serve(program, "mcp")
     said = b""
     async with asyncio.timeout(60):

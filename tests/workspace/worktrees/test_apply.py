@@ -175,9 +175,13 @@ async def test_conflicts(
 
 @pytest.mark.parametrize(
     "change",
-    [file_for_folder, folder_for_file, link("one", "ten"),
-     lambda f: ((f / "link").unlink(), (f / "link").write_text("now a file\n"))],
-)  # fmt: skip
+    [
+        file_for_folder,
+        folder_for_file,
+        link("one", "ten"),
+        lambda f: ((f / "link").unlink(), (f / "link").write_text("now a file\n")),
+    ],
+)
 async def test_files_folders_and_links_replace_each_other(
     repo: OpenRepository, worktree: Worktree, change: Change
 ) -> None:

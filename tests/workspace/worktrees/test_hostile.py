@@ -62,9 +62,18 @@ def hostile(opened: Opener, tmp_path: Path) -> tuple[OpenRepository, Path]:
     evil.write_text(f'#!/bin/sh\necho "$0 $*" >> {proof}\ncat\n')
     evil.chmod(0o755)
     for name in (
-        "post-checkout", "pre-commit", "post-commit", "reference-transaction", "post-index-change", "pre-auto-gc",
-        "post-merge", "applypatch-msg", "fsmonitor-watchman", "update", "post-rewrite",
-    ):  # fmt: skip
+        "post-checkout",
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "pre-auto-gc",
+        "post-merge",
+        "applypatch-msg",
+        "fsmonitor-watchman",
+        "update",
+        "post-rewrite",
+    ):
         hook = repo.root / ".git" / "hooks" / name
         hook.write_text(evil.read_text())
         hook.chmod(0o755)

@@ -91,12 +91,14 @@ def wait_until(condition: Callable[[], bool]) -> None:
 async def dead(harness: Harness, other: OtherFriday) -> str:
     """A session that was killed when a.1 had ended with a change, a.2 had changed nothing, and a.3 had a change."""
     two, three = (harness.project.parent / name for name in ("two", "three"))
-    harness.plays({
-        "a": [isolated(), batch(("worker", "part 2"), ("worker", "part 3"), isolation="worktree"), says("never")],
-        "a.1": [writes("done", "by a.1\n"), says("ok")],
-        "a.2": [bash(f"touch {two}; sleep 20")],
-        "a.3": [writes("half", "by a.3\n"), bash(f"touch {three}; sleep 20")],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [isolated(), batch(("worker", "part 2"), ("worker", "part 3"), isolation="worktree"), says("never")],
+            "a.1": [writes("done", "by a.1\n"), says("ok")],
+            "a.2": [bash(f"touch {two}; sleep 20")],
+            "a.3": [writes("half", "by a.3\n"), bash(f"touch {three}; sleep 20")],
+        }
+    )
     session = await asyncio.to_thread(other.start)
     await asyncio.to_thread(wait_until, lambda: two.exists() and three.exists())
     await asyncio.to_thread(other.kill)
@@ -150,8 +152,9 @@ async def test_the_commands(harness: Harness, dead: str, cli: Cli) -> None:
     assert "1 file +1 -0" in text
     listed = json.loads((await cli("list", "--json"))[0])
     assert [(row["id"], row["agent"], row["state"], row["project"]) for row in listed] == [
-        (first, "a.1", "changed", str(harness.project)), (third, "a.3", "changed", str(harness.project)),
-    ]  # fmt: skip
+        (first, "a.1", "changed", str(harness.project)),
+        (third, "a.3", "changed", str(harness.project)),
+    ]
     assert listed[0]["files"] == [{"path": "done", "added": 1, "removed": 0, "remark": "new"}]
     assert "+by a.1" in (await cli("show", first))[0]
     assert json.loads((await cli("show", f"{dead[:8]}:a.3", "--json"))[0])["diff"].count("+by a.3") == 1

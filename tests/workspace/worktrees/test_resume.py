@@ -20,11 +20,13 @@ DONE = says("Done.")
 
 @pytest.mark.parametrize("decision", ["apply", "discard"])
 async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(harness: Harness, decision: str) -> None:
-    harness.plays({
-        "a": [isolated(), DONE],
-        "a.1": [writes("one", "1"), delegates("helper", "and two"), DONE],
-        "a.1.1": [writes("two", "2"), DONE, writes("three", "3"), DONE],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [isolated(), DONE],
+            "a.1": [writes("one", "1"), delegates("helper", "and two"), DONE],
+            "a.1.1": [writes("two", "2"), DONE, writes("three", "3"), DONE],
+        }
+    )
     async with harness.after_run(mode="yolo") as session:
         isolation = session._parts.isolation
         restore, reached, go = isolation.workspace_for_resume, asyncio.Event(), asyncio.Event()
@@ -63,10 +65,12 @@ async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(harness
 
 async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktree(harness: Harness) -> None:
     both = (("apply_delegation", {"id": "a.1"}), ("delegate_task", {"resume": "a.1", "task": "more"}))
-    harness.plays({
-        "a": [isolated(), does(*both), applies(), DONE],
-        "a.1": [writes("x", "early"), DONE, reads("x"), writes("x", "late"), DONE],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [isolated(), does(*both), applies(), DONE],
+            "a.1": [writes("x", "early"), DONE, reads("x"), writes("x", "late"), DONE],
+        }
+    )
     flags = {"permissions.ask": ("edit_file(x)", "write_file(x)")}
     asked: dict[str, str] = {}  # the open question of each agent: "a" wants to apply, "a.1" to write
     write_questions = applied = 0
@@ -93,11 +97,14 @@ async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktre
 
 
 async def test_the_changes_of_a_child_remain_after_its_own_child_was_resumed(harness: Harness) -> None:
-    session = await ran(harness, {
-        "a": [isolated(), resumes("a.1.1"), does(("list_sub_agents", {})), applies(), DONE],
-        "a.1": [writes("x", "x"), delegates("helper", "write y", isolation="worktree"), DONE],
-        "a.1.1": [writes("y", "y"), DONE, DONE],
-    })  # fmt: skip
+    session = await ran(
+        harness,
+        {
+            "a": [isolated(), resumes("a.1.1"), does(("list_sub_agents", {})), applies(), DONE],
+            "a.1": [writes("x", "x"), delegates("helper", "write y", isolation="worktree"), DONE],
+            "a.1.1": [writes("y", "y"), DONE, DONE],
+        },
+    )
     results = await harness.results(session.id, "a")
     assert results[2][1].count("its changes wait in its worktree") == 2
     assert results[3][0] == "ok"

@@ -43,7 +43,7 @@ from tests.workspace.worktrees.steps import (
     resumes,
     states,
     writes,
-)  # fmt: skip
+)
 
 DONE = says("Done.")
 X_AND_Y = [writes("x", "x"), writes("y", "y"), DONE]
@@ -125,13 +125,24 @@ async def test_the_prompt_of_the_child_names_its_folder(harness: Harness) -> Non
 
 async def test_tools_do_not_reach_the_main_checkout(harness: Harness) -> None:
     main = harness.project
-    refused = [f"cat {main}/a", f"cd '{main}' && ls", f"git -C {main} status", f"git --git-dir={main}/.git log",
-               "git --work-tree=.. status", "GIT_DIR=x git log"]  # fmt: skip
+    refused = [
+        f"cat {main}/a",
+        f"cd '{main}' && ls",
+        f"git -C {main} status",
+        f"git --git-dir={main}/.git log",
+        "git --work-tree=.. status",
+        "GIT_DIR=x git log",
+    ]
     child = [
-        reads(f"{main}/a"), writes(f"{main}/evil", "x"), writes("../../../../project/evil", "x"),
-        does(("list_dir", {"path": str(main)})), *map(bash, refused), bash("git status"),
-        bash('echo "$GIT_DIR$GIT_WORK_TREE"'), DONE,
-    ]  # fmt: skip
+        reads(f"{main}/a"),
+        writes(f"{main}/evil", "x"),
+        writes("../../../../project/evil", "x"),
+        does(("list_dir", {"path": str(main)})),
+        *map(bash, refused),
+        bash("git status"),
+        bash('echo "$GIT_DIR$GIT_WORK_TREE"'),
+        DONE,
+    ]
     session = await ran(harness, {"a": [isolated(), DONE], "a.1": child})
     results = await harness.results(session.id, "a.1")
     assert [status for status, _ in results] == ["error"] * 10 + ["ok"] * 2
@@ -151,25 +162,41 @@ async def test_git_variables_of_the_environment_do_not_reach_it(
 
 @pytest.mark.parametrize("nested", [False, True], ids=["same worktree", "own worktree"])
 async def test_a_grandchild_works_in_its_parents_worktree_or_in_a_copy_of_it(harness: Harness, nested: bool) -> None:
-    delegation = [delegates("helper", "and two", isolation="worktree"), applies("a.1.1")] if nested else [delegates("helper", "and two")]  # fmt: skip
-    session = await ran(harness, {
-        "a": [isolated(), applies(), DONE],
-        "a.1": [writes("one", "1"), *delegation, DONE],
-        "a.1.1": [reads("one"), writes("two", "2"), DONE],
-    })  # fmt: skip
+    delegation = (
+        [delegates("helper", "and two", isolation="worktree"), applies("a.1.1")]
+        if nested
+        else [delegates("helper", "and two")]
+    )
+    session = await ran(
+        harness,
+        {
+            "a": [isolated(), applies(), DONE],
+            "a.1": [writes("one", "1"), *delegation, DONE],
+            "a.1.1": [reads("one"), writes("two", "2"), DONE],
+        },
+    )
     assert await states(harness, session.id, "a.1.1") == (["opened", "changed", "applied"] if nested else [])
     assert await states(harness, session.id) == ["opened", "changed", "applied"]
     assert {"one", "two"} <= listing(harness.project).keys()
 
 
 async def test_children_of_a_batch_change_the_same_file(harness: Harness) -> None:
-    session = await ran(harness, {
-        "a": [batch(*(("worker", f"line {n}") for n in (2, 2, 8)), isolation="worktree"), applies("a.1"), applies("a.2"),
-              applies("a.3"), discards("a.2", keep_branch=True), DONE],
-        "a.1": [reads("a"), edits("a", "2", "two"), DONE],
-        "a.2": [reads("a"), edits("a", "2", "zwei"), writes("also", "x"), DONE],
-        "a.3": [reads("a"), edits("a", "8", "eight"), DONE],
-    })  # fmt: skip
+    session = await ran(
+        harness,
+        {
+            "a": [
+                batch(*(("worker", f"line {n}") for n in (2, 2, 8)), isolation="worktree"),
+                applies("a.1"),
+                applies("a.2"),
+                applies("a.3"),
+                discards("a.2", keep_branch=True),
+                DONE,
+            ],
+            "a.1": [reads("a"), edits("a", "2", "two"), DONE],
+            "a.2": [reads("a"), edits("a", "2", "zwei"), writes("also", "x"), DONE],
+            "a.3": [reads("a"), edits("a", "8", "eight"), DONE],
+        },
+    )
     results = await harness.results(session.id, "a")
     assert await states(harness, session.id, "a.2") == ["opened", "changed", "kept"]
     assert [status for status, _ in results] == ["ok", "ok", "error", "ok", "ok"]
@@ -249,11 +276,14 @@ async def test_plan_mode_applies_nothing(harness: Harness) -> None:
 
 async def test_an_agent_decides_only_about_its_own_children(harness: Harness) -> None:
     decisions = [applies("a.1"), discards("a.1"), applies("a.2"), applies("a.2.1")]
-    session = await ran(harness, {
-        "a": [isolated(), delegates("worker"), DONE],
-        "a.1": X_AND_Y,
-        "a.2": [delegates("helper", "a part"), *decisions, DONE],
-    })  # fmt: skip
+    session = await ran(
+        harness,
+        {
+            "a": [isolated(), delegates("worker"), DONE],
+            "a.1": X_AND_Y,
+            "a.2": [delegates("helper", "a part"), *decisions, DONE],
+        },
+    )
     results = await harness.results(session.id, "a.2")
     assert all(status == "error" and "has no worktree" in text for status, text in results[1:])
     assert "x" not in listing(harness.project)
@@ -284,10 +314,12 @@ async def test_a_child_that_cannot_start_leaves_no_worktree(harness: Harness) ->
 
 @pytest.mark.parametrize("stop", ["cancel", "abort", "session"])
 async def test_the_changes_of_a_stopped_child_can_be_applied(harness: Harness, stop: Any) -> None:
-    harness.plays({
-        "a": [isolated(background=True), says("Waiting."), DONE],
-        "a.1": [writes("x", "x"), bash("sleep 20"), DONE],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [isolated(background=True), says("Waiting."), DONE],
+            "a.1": [writes("x", "x"), bash("sleep 20"), DONE],
+        }
+    )
     async with harness.session(mode="yolo") as session:
         node = session.start("go")
         await finished(session, "write_file")
@@ -327,10 +359,13 @@ async def test_a_person_discards_a_worktree_or_keeps_its_branch(harness: Harness
 @pytest.mark.parametrize("removed", [False, True], ids=["existing worktree", "new worktree in the same folder"])
 async def test_a_resumed_child_works_in_its_folder_again(harness: Harness, removed: bool) -> None:
     decisions = [applies(), resumes()] if removed else [resumes(), applies()]
-    session = await ran(harness, {
-        "a": [isolated(), *decisions, DONE],
-        "a.1": [writes("x", "first"), DONE, bash("pwd; cat x"), writes("y", "second"), DONE],
-    })  # fmt: skip
+    session = await ran(
+        harness,
+        {
+            "a": [isolated(), *decisions, DONE],
+            "a.1": [writes("x", "first"), DONE, bash("pwd; cat x"), writes("y", "second"), DONE],
+        },
+    )
     assert f"{session.id[:8]}-1\nfirst" in (await harness.results(session.id, "a.1"))[1][1]
     last = ["applied", "opened", "changed"] if removed else ["opened", "changed", "applied"]
     assert await states(harness, session.id) == ["opened", "changed", *last]
@@ -374,11 +409,13 @@ async def test_ignored_files_that_the_config_names_are_copied(harness: Harness) 
 
 async def test_changes_are_determined_when_the_last_agent_in_it_has_ended(harness: Harness) -> None:
     mark = harness.project.parent / "go"
-    harness.plays({
-        "a": [isolated(), applies(), says("Waiting."), applies(), DONE],
-        "a.1": [writes("early", "x"), delegates("helper", "the rest of it", background=True), DONE],
-        "a.1.1": [bash(f"{wait_for(mark)} && echo late > late"), DONE],
-    })  # fmt: skip
+    harness.plays(
+        {
+            "a": [isolated(), applies(), says("Waiting."), applies(), DONE],
+            "a.1": [writes("early", "x"), delegates("helper", "the rest of it", background=True), DONE],
+            "a.1.1": [bash(f"{wait_for(mark)} && echo late > late"), DONE],
+        }
+    )
     async with harness.session(mode="yolo") as session:
         running = asyncio.create_task(session.prompt("go"))
         await finished(session, "apply_delegation")

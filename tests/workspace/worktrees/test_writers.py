@@ -57,9 +57,15 @@ async def test_an_edit_works_after_the_file_was_read_again(harness: Harness) -> 
     _, second = await both(
         harness,
         [reads("a"), meets("one", "two"), edits("a", "2", "two"), bash("touch changed")],
-        [reads("a"), meets("two", "one"), bash(wait_for("changed")), edits("a", "8", "eight"), reads("a"),
-         edits("a", "8", "eight")],
-    )  # fmt: skip
+        [
+            reads("a"),
+            meets("two", "one"),
+            bash(wait_for("changed")),
+            edits("a", "8", "eight"),
+            reads("a"),
+            edits("a", "8", "eight"),
+        ],
+    )
     assert "a changed since you read it" in second[3][1]
     assert "Read it again" in second[3][1]
     assert [status for status, _ in second[3:]] == ["error", "ok", "ok"]

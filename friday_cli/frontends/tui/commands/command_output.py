@@ -107,10 +107,18 @@ def context_card(state: SessionView, window: int) -> str:
 def cost_card(state: SessionView) -> str:
     """Tokens and cost of every agent and of all."""
     rows = [
-        (code(a.path, 30), code(a.profile, 30), f"{a.usage.input:,}", f"{a.usage.cache_read:,}", f"{a.usage.output:,}",
-         price(a.model, a.usage), price(a.model, state.usage_of(a.path)))
-        for a in state.agents.values() if a.run
-    ]  # fmt: skip
+        (
+            code(a.path, 30),
+            code(a.profile, 30),
+            f"{a.usage.input:,}",
+            f"{a.usage.cache_read:,}",
+            f"{a.usage.output:,}",
+            price(a.model, a.usage),
+            price(a.model, state.usage_of(a.path)),
+        )
+        for a in state.agents.values()
+        if a.run
+    ]
     total = state.totals
     root = state.root
     spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(total)

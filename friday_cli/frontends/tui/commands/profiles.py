@@ -24,10 +24,17 @@ if TYPE_CHECKING:
 def card(rows: Sequence[SubAgentRow]) -> str:
     """The profiles as Markdown; what the main agent may delegate to is marked."""
     cells = [
-        ("yes" if row.chosen else "no", code(row.name, 64), code(row.tools, 200), code(row.limits), code(row.model),
-         code(row.delegates_to), code(row.refusal or row.depth))
+        (
+            "yes" if row.chosen else "no",
+            code(row.name, 64),
+            code(row.tools, 200),
+            code(row.limits),
+            code(row.model),
+            code(row.delegates_to),
+            code(row.refusal or row.depth),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     head = "**Profiles**: `@NAME` at the start of a message asks for one. `/profiles NAME ...` chooses the main agent's sub-agents."
     return f"{head}\n\n{table(('chosen', 'name', 'tools', 'limits', 'model', 'delegates to', 'depth'), cells)}"
 

@@ -57,9 +57,11 @@ def _server(row: ServerRow) -> str:
 
 
 _SHOWN = {
-    "direct": "in the prompts of agents", "search": "found by search", "delegated": "only for sub-agents whose profile names it",
+    "direct": "in the prompts of agents",
+    "search": "found by search",
+    "delegated": "only for sub-agents whose profile names it",
     "hidden": "hidden from agents",
-}  # fmt: skip
+}
 
 
 def tools(used: int, offered: int) -> str:

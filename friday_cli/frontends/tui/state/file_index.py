@@ -207,9 +207,14 @@ async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[l
         raise _ListingFailed
     try:
         process = await asyncio.create_subprocess_exec(
-            program, *arguments, cwd=root, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=without_keys(os.environ),
-        )  # fmt: skip
+            program,
+            *arguments,
+            cwd=root,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=without_keys(os.environ),
+        )
     except OSError as error:
         raise _ListingFailed from error
     assert process.stdout is not None

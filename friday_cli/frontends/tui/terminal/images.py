@@ -90,9 +90,13 @@ async def _output(command: tuple[str, ...]) -> bytes:
     """The output of a program, cut off a little above the size limit of a picture."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL, limit=1 << 20, env=without_keys(os.environ),
-        )  # fmt: skip
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=1 << 20,
+            env=without_keys(os.environ),
+        )
     except OSError:
         return b""
     assert process.stdout is not None

@@ -267,5 +267,11 @@ def status_style(agent: AgentView, renderer: TextRenderer) -> Style:
     styles = renderer.styles
     if agent.end is not None and agent.status == "completed":
         return styles.ok if agent.end.stop_reason == "done" and not agent.warned else styles.warn
-    return {"failed": styles.error, "timeout": styles.error, "interrupted": styles.error, "cancelled": styles.warn,
-            "waiting_user": styles.warn, "running": styles.accent}.get(agent.status, styles.dim)  # fmt: skip
+    return {
+        "failed": styles.error,
+        "timeout": styles.error,
+        "interrupted": styles.error,
+        "cancelled": styles.warn,
+        "waiting_user": styles.warn,
+        "running": styles.accent,
+    }.get(agent.status, styles.dim)

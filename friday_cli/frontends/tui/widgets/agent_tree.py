@@ -175,10 +175,22 @@ class AgentTree(ScrollView, can_focus=True):
         clock = 0 if agent.ended else int(now)
         usage = self.context.state.usage_of(agent.path)
         key = (
-            width, branch, id(self.context.renderer), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
-            len(agent.children), len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0, agent.worktree, activity_text(self.context.state, agent, now),
-        )  # fmt: skip
+            width,
+            branch,
+            id(self.context.renderer),
+            agent.status,
+            agent.waiting,
+            agent.run,
+            usage,
+            clock,
+            agent.background,
+            len(agent.children),
+            len(agent.asks),
+            agent.task,
+            id(agent.current) if agent.current else 0,
+            agent.worktree,
+            activity_text(self.context.state, agent, now),
+        )
         known = self._cache.get(agent.path)
         if known is None or known[0] != key:
             lines = draw(self.context, agent, branch, width, now)

@@ -148,9 +148,14 @@ class RequestBody(VerticalScroll, can_focus=False):
         self.folded = bool(command.fold)
         fold = [Text(command.fold, style=styles.warn)] if command.fold else []
         return Text("\n").join(
-            [*top, *(Text(row, style="bold") for row in command.head), *fold,
-             *(Text(row, style="bold") for row in command.tail), *arguments]
-        )  # fmt: skip
+            [
+                *top,
+                *(Text(row, style="bold") for row in command.head),
+                *fold,
+                *(Text(row, style="bold") for row in command.tail),
+                *arguments,
+            ]
+        )
 
 
 def call_subject(event: PermissionAsked, shown: dict[str, Any]) -> str:

@@ -75,8 +75,16 @@ class TextMarker:
             length = len(self._position.blocks.strip(y).text)
             self._select_to(Offset(0 if direction == "home" else max(length - 1, 0), y))
         else:
-            self.move(*{"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0),
-                        "page_up": (0, -page), "page_down": (0, page)}[direction])  # fmt: skip
+            self.move(
+                *{
+                    "up": (0, -1),
+                    "down": (0, 1),
+                    "left": (-1, 0),
+                    "right": (1, 0),
+                    "page_up": (0, -page),
+                    "page_down": (0, page),
+                }[direction]
+            )
 
     def _select_to(self, caret: Offset) -> None:
         self.caret = caret

@@ -71,21 +71,31 @@ class Styles:
             return Style(bgcolor=nearest_color(color) if has_256_colors else color.rich_color)
 
         code = ("ansi_dark" if theme.dark else "ansi_light") if theme.ansi else "monokai" if theme.dark else "default"
-        muted = Style(dim=True) if background is None else Style(
-            color=background.blend(Color.parse(values["foreground"]), 0.6).rich_color
-        )  # fmt: skip
+        muted = (
+            Style(dim=True)
+            if background is None
+            else Style(color=background.blend(Color.parse(values["foreground"]), 0.6).rich_color)
+        )
         plus, minus = colored("text-success"), colored("text-error")
         return cls(
-            Style(), muted, tint("primary", 0.25) + Style(bold=background is None or None), colored("text-primary", bold=True),
-            colored("text-success"), colored("text-warning"), colored("text-error"),
-            plus + tint("success", 0.12), minus + tint("error", 0.12),
-            plus + tint("success", 0.4) + Style(bold=True), minus + tint("error", 0.4) + Style(bold=True),
-            Style(reverse=True), Style(color="black", bgcolor="yellow", underline=background is None or None),
-            Style(reverse=True) if background is None else Style(
-                bgcolor=background.blend(Color.parse(values["primary"]), 0.5).rich_color
-            ),
+            Style(),
+            muted,
+            tint("primary", 0.25) + Style(bold=background is None or None),
+            colored("text-primary", bold=True),
+            colored("text-success"),
+            colored("text-warning"),
+            colored("text-error"),
+            plus + tint("success", 0.12),
+            minus + tint("error", 0.12),
+            plus + tint("success", 0.4) + Style(bold=True),
+            minus + tint("error", 0.4) + Style(bold=True),
+            Style(reverse=True),
+            Style(color="black", bgcolor="yellow", underline=background is None or None),
+            Style(reverse=True)
+            if background is None
+            else Style(bgcolor=background.blend(Color.parse(values["primary"]), 0.5).rich_color),
             code,
-        )  # fmt: skip
+        )
 
 
 def uses_256_colors(app: App[Any]) -> bool:
@@ -125,9 +135,17 @@ class TextRenderer:
             }
         )
         self.console = Console(
-            file=io.StringIO(), color_system="truecolor", force_terminal=True, legacy_windows=False, width=200,
-            theme=theme, markup=False, highlight=False, emoji=False, no_color=False,
-        )  # fmt: skip
+            file=io.StringIO(),
+            color_system="truecolor",
+            force_terminal=True,
+            legacy_windows=False,
+            width=200,
+            theme=theme,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            no_color=False,
+        )
 
     def wrap(self, text: Text, width: int) -> list[Strip]:
         """`text` wrapped between words."""

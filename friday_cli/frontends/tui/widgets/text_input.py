@@ -77,8 +77,15 @@ class Prompt(TextArea):
 
     def __init__(self) -> None:
         self.chips = PasteChips()
-        super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
-                         highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
+        super().__init__(
+            id="prompt",
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="Ask, or / for commands, @ for files, ! for a command",
+        )
         self.ignore_change = False
         """Whether the next change is not typed, and completion ignores it."""
 
