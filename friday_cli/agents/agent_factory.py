@@ -366,5 +366,5 @@ def _check_price(provider: Provider, budget: Budget) -> None:
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
-            hint="Limit tokens instead, or set prices under [providers] in the config.",
+            hint="Limit tokens instead, run `friday models --prices`, or set prices under [providers] in the config.",
         )

@@ -72,8 +72,23 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
-    Option(("--max-cost",), "float", "US dollars for the whole batch; required.", "USD", group=_LIMITS),
+    Option(
+        ("--max-cost",),
+        "float",
+        "US dollars for the whole batch; this or --max-tokens is required.",
+        "USD",
+        group=_LIMITS,
+    ),
     Option(("--per-item-cost",), "float", "US dollars for one item.", "USD", group=_LIMITS),
+    Option(
+        ("--max-tokens",),
+        "int",
+        "Tokens for the whole batch: uncached input, cache writes and output.",
+        "N",
+        group=_LIMITS,
+    ),
+    Option(("--per-item-tokens",), "int", "Tokens for one item.", "N", group=_LIMITS),
+    Option(("--assume-price",), "flag", "Count a model of unknown price as its vendor's dearest.", group=_LIMITS),
     Option(("--parallel",), "int", "Items at the same time (8).", "N", group=_LIMITS),
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
     *(
@@ -83,7 +98,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
 )
 ACTIONS = ("status", "results", "retry", "cancel")
-KEPT = ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "config")
+KEPT = (
+    "model",
+    "effort",
+    "subagent_model",
+    "mode",
+    "allow",
+    "deny",
+    "add_dir",
+    "trust",
+    "no_mcp",
+    "config",
+    "assume_price",
+)
 """Options of the session, which are part of the batch."""
 
 
@@ -139,8 +166,8 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
     sources = [name for name in names if values[name] is not None]
     if len(sources) != 1:
         raise UsageError("Give the items by one of --items, --glob and --over.")
-    if values["max_cost"] is None:
-        raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars.")
+    if values["max_cost"] is None and values["max_tokens"] is None:
+        raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars, or --max-tokens.")
     parallel, sample = values["parallel"], values["sample"]
     if parallel is not None and not 1 <= parallel <= 64:
         raise UsageError("--parallel must be from 1 to 64.")
@@ -154,7 +181,7 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         source,
         values[source],
         values["task"] or "",
-        float(values["max_cost"]),
+        values["max_cost"],
         schema=read_schema(values["schema"], "--schema"),
         check=values["check"] or "",
         reduce=values["reduce"] or "",
@@ -165,6 +192,8 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         output=values["output"] or "",
         options=options,
         engine=values["engine"] or "embedded",
+        tokens=values["max_tokens"],
+        item_tokens=values["per_item_tokens"],
     )
 
 
@@ -234,7 +263,11 @@ def _options(job: MapJob) -> Any:
 
     values = job.options
     file = Path(values["config"]) if values.get("config") else None
-    flags = {"subagent_model": values["subagent_model"]} if values.get("subagent_model") else {}
+    flags = {
+        key: values[name]
+        for name, key in (("subagent_model", "subagent_model"), ("assume_price", "limits.assume_price"))
+        if values.get(name)
+    }
     return session_options(values, Path(job.folder), resume=None, config_file=file, flags=flags)
 
 
@@ -264,7 +297,7 @@ async def _result_lines(store: MapStore, batch: str, job: MapJob) -> Any:
     from friday_cli.map import report
 
     async for place in report.places(store, batch):
-        data = report.as_data(place, schema=job.schema is not None)
+        data = report.as_data(place, job)
         yield escape_json(json.dumps(mask_keys_in(data), ensure_ascii=False))
 
 
@@ -313,11 +346,13 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
 
 
 async def _list(store: MapStore) -> int:
-    from friday_cli.map.plan import dollars
+    from friday_cli.map.report import spent
 
     rows = []
     for batch in await store.batches():
-        if not (batch.approved or batch.spent or batch.state == "ended" or store.runs(batch.id)):
+        if not (
+            batch.approved or batch.approved_tokens or batch.spent or batch.state == "ended" or store.runs(batch.id)
+        ):
             continue  # it was never agreed to
         counts = await store.counts(batch.id)
         state = "running" if store.runs(batch.id) else batch.state
@@ -330,7 +365,7 @@ async def _list(store: MapStore) -> int:
             f"{counts.done:,}",
             f"{missing:,}",
         )
-        rows.append((*cells, f"{dollars(batch.spent, estimated=batch.estimated)} of {dollars(batch.job.cost)}"))
+        rows.append((*cells, spent(batch)))
     if rows:
         show_table(
             ("ID", "CHANGED", "STATE", "PROFILE", "DONE", "MISSING", "SPENT"), rows, right=("DONE", "MISSING", "SPENT")

@@ -23,20 +23,24 @@ from .help import HelpCommand
 from .project_context import load_context
 from .session_args import JSON
 
+PRICES = typer.Option(
+    False, "--prices", help="Ask services with a base_url, and OpenRouter, now for their prices, which then count."
+)
+
 
 def register(app: typer.Typer, _: str) -> None:
     """Add the command `models`."""
     app.command("models", cls=HelpCommand)(models)
 
 
-def models(as_json: bool = JSON) -> None:
+def models(as_json: bool = JSON, prices: bool = PRICES) -> None:
     """List the usable models, and why others are not usable.
 
     Checks the keys in the environment and those of `friday auth`, contacts model servers on this machine, and once a day
     the services with a base_url in the settings. * marks the default model, ? a context window that is a guess. Other models of a service work too, as provider/model.
     """
     settings = load_context().settings
-    found, listed = asyncio.run(_ask(settings))
+    found, listed = asyncio.run(_ask(settings, prices=prices))
     rows = known.list_services(settings, found=found, listed=listed)
     choice, why = _default(settings)
     windows = {name: _window(name, row, settings, found) for row in rows for name in row.models}
@@ -47,6 +51,11 @@ def models(as_json: bool = JSON) -> None:
         output.show_json({**document, "windows": sizes, "notes": [*_notes(found), *problems]})
         return
     _show_usable(rows, choice, settings, windows)
+    for name, listing in listed.items() if prices else ():
+        given = sum(model.prices.given for model in listing.models)
+        output.remark(
+            f"{name} reports the prices of {given:,} of {len(listing.models):,} models; they count from now on."
+        )
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()
         output.show_table(("NOT USABLE NOW", "WHY"), out, wide=("WHY",))
@@ -80,8 +89,10 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
         return None, str(error)
 
 
-async def _ask(settings: Settings) -> tuple[LocalServers, dict[str, Listing]]:
-    found, listed = await asyncio.gather(probe(settings.providers, os.environ), ask_gateways(settings, os.environ))
+async def _ask(settings: Settings, *, prices: bool) -> tuple[LocalServers, dict[str, Listing]]:
+    found, listed = await asyncio.gather(
+        probe(settings.providers, os.environ), ask_gateways(settings, os.environ, prices=prices)
+    )
     return found, listed
 
 

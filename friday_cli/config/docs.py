@@ -70,7 +70,9 @@ def _tables(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ty
     for name, kind in validate.fields(struct).items():
         if (inner := validate.struct_in(kind)) is not None:
             below = f"{prefix}.{name}" if prefix else name
-            yield from _tables(inner, below + (".NAME" if get_origin(kind) is dict else ""))
+            yield from _tables(
+                inner, below + ({"models": ".MODEL"}.get(name, ".NAME") if get_origin(kind) is dict else "")
+            )
 
 
 def _fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any, object, str]]:
@@ -83,10 +85,11 @@ def _fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any, object, st
 
 @cache
 def documentation(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """The docstring under each field of `struct`."""
+    """The docstring under each field of `struct`, also of those that it has from another one."""
     body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
     assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
+    above = struct.__bases__[0]
+    found = {} if above is msgspec.Struct else dict(documentation(above))
     for statement, following in zip(body.body, body.body[1:], strict=False):
         if (
             isinstance(statement, ast.AnnAssign)

@@ -16,7 +16,7 @@ ConfiguredMode = Literal["ask", "edits", "plan", "auto"]
 EffortSetting = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-class Prices(Struct, frozen=True, forbid_unknown_fields=True):
+class TokenPrices(Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens, for a model whose price Friday does not know. A price that is not set is unknown."""
 
     input: Dollars | None = None
@@ -29,6 +29,18 @@ class Prices(Struct, frozen=True, forbid_unknown_fields=True):
     """Input tokens written to a cache. Not set: the price of `input`."""
     web_search: Dollars | None = None
     """A thousand built-in web searches of the service. Not set: the cost of a reply with such a search is unknown."""
+
+    @property
+    def given(self) -> bool:
+        """Whether a price of tokens is set."""
+        return self.input is not None or self.output is not None
+
+
+class Prices(TokenPrices, frozen=True, forbid_unknown_fields=True):
+    """US dollars per million tokens, for models whose price Friday does not know. A price that is not set is unknown."""
+
+    models: dict[str, TokenPrices] = {}
+    """Prices of single models by their id, such as `[providers.NAME.prices.models."vendor/model"]`; the others have those above."""
 
 
 ModelClass = Literal["opus", "sonnet", "haiku"]
@@ -99,6 +111,9 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of all agents: input not read from a cache, cache writes and output."""
     max_cost: Dollars | None = None
     """US dollars of all agents."""
+    assume_price: bool = False
+    """Whether a model of unknown price counts as the dearest one of its vendor, so that `max_cost` can be kept. What it costs is
+    then an upper estimate."""
     timeout: Seconds | None = None
     """Active seconds of one prompt; waiting for you, a rate limit or the network does not count. Without a network `ask`
     waits as long, a chat 300 seconds or more."""

@@ -14,7 +14,7 @@ SESSIONS = 20
 
 
 class ItemRow(msgspec.Struct, frozen=True):
-    """The work of an item. `session` and `agent` are of its newest try; `reserved` is the cap of a running one in US dollars.
+    """The work of an item. `session` and `agent` are of its newest try; `reserved` and `reserved_tokens` are the cap of a running one.
     `cost` and `tokens` are those of all tries, `estimated` the part of `cost` that no service counted. `result` is what the agent
     returned, `error` why it is not done."""
 
@@ -33,12 +33,13 @@ class ItemRow(msgspec.Struct, frozen=True):
     receipt: str = ""
     branch: str = ""
     estimated: float = 0.0
+    reserved_tokens: int = 0
 
 
 def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> None:
     """See `MapStore.finish`."""
     ended = db.execute(
-        "UPDATE items SET state = ?, agent = ?, reserved = 0, cost = cost + ?, tokens = tokens + ?, active_s = ?,"
+        "UPDATE items SET state = ?, agent = ?, reserved = 0, reserved_tokens = 0, cost = cost + ?, tokens = tokens + ?, active_s = ?,"
         " result = ?, error = ?, receipt = ?, branch = ?, updated = ?"
         " WHERE folder = ? AND key = ? AND session = ? AND state = 'running'",
         (
@@ -59,7 +60,7 @@ def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> Non
     )
     if not ended.rowcount:
         return  # another process has done it
-    db.execute("UPDATE batches SET spent = spent + ? WHERE id = ?", (row.cost, batch))
+    db.execute("UPDATE batches SET spent = spent + ?, tokens = tokens + ? WHERE id = ?", (row.cost, row.tokens, batch))
     for name in (row.key, batch) if row.estimated else ():
         db.execute(
             "INSERT INTO estimates VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET cost = cost + excluded.cost",
@@ -69,14 +70,15 @@ def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> Non
 
 def reopen(db: sqlite3.Connection, folder: str, batch: str) -> None:
     """See `MapStore.reopen`."""
-    again = "UPDATE batches SET state = 'open', approved = 0, spent = 0 WHERE id = ? AND state = 'ended'"
+    again = "UPDATE batches SET state = 'open', approved = 0, approved_tokens = 0, spent = 0, tokens = 0 WHERE id = ? AND state = 'ended'"
     if db.execute(again, (batch,)).rowcount:
         db.execute("DELETE FROM estimates WHERE folder = ? AND name = ?", (folder, batch))
 
 
-def usual(db: sqlite3.Connection, folder: str, batch: str) -> tuple[list[str], float | None]:
+def usual(db: sqlite3.Connection, folder: str, batch: str) -> tuple[list[str], tuple[int, float] | None]:
     """See `MapStore.usual`."""
     mine, named = "FROM items WHERE folder = ? AND batch = ?", (folder, batch)
     sessions = f"SELECT session {mine} GROUP BY session ORDER BY max(updated) DESC LIMIT {SESSIONS}"
-    cost = f"SELECT avg(cost / attempts) {mine} AND state = 'done' AND attempts"
-    return [row[0] for row in db.execute(sessions, named)], db.execute(cost, named).fetchone()[0]
+    each = f"SELECT avg(tokens / attempts), avg(cost / attempts) {mine} AND state = 'done' AND attempts"
+    tokens, cost = db.execute(each, named).fetchone()
+    return [row[0] for row in db.execute(sessions, named)], None if cost is None else (int(tokens), cost)

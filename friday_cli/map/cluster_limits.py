@@ -18,6 +18,8 @@ from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.session.shared_rate_limit import FileSharedRateLimit
 
+from .caps import Cap
+
 
 class Used(msgspec.Struct, frozen=True):
     """What a try of an item has used, and what it holds for the requests that it has not settled. Costs in US dollars."""
@@ -48,20 +50,20 @@ class _Try(msgspec.Struct, eq=False):
 
 
 class ClusterLimits:
-    """The budget of a batch, of which `cost` US dollars are left, and its rate limits by their keys. It holds what each try has
+    """The budget of a batch, of which `cap` is left, and its rate limits by their keys. It holds what each try has
     used, so that this is known of a worker that died. Friday's processes with the folders of `env` share the rate limits; None:
     no other process does."""
 
-    def __init__(self, cost: float, env: Mapping[str, str] | None) -> None:
+    def __init__(self, cap: Cap, env: Mapping[str, str] | None) -> None:
         self._env = env
         self._rng = random.Random()
         self._limiters: dict[str, RateLimiter] = {}
-        self._budget = Budget("the batch", cost=cost)
+        self._budget = cap.budget("the batch")
         self._tries: dict[str, _Try] = {}
 
-    def begin(self, name: str, cost: float) -> None:
-        """A try may begin that may use `cost` US dollars."""
-        self._tries[name] = _Try(Budget(name, cost=cost, parent=self._budget))
+    def begin(self, name: str, cap: Cap) -> None:
+        """A try may begin that may use `cap`."""
+        self._tries[name] = _Try(cap.budget(name, self._budget))
 
     def end(self, name: str, known: tuple[int, float] | None) -> tuple[int, float]:
         """A try ended with `known` tokens and US dollars; None: its worker died, and what it held is charged too. Returns what is
@@ -95,7 +97,7 @@ class ClusterLimits:
         if found is None:
             return Slot(refused=("config", "The item was stopped.", ""))
         self.use(name, used)
-        if self._budget.free.cost < -DUST:
+        if min(self._budget.free) < -DUST:
             return Slot(refused=("quota", "The cap of the batch is used up.", ""))
         limiter, task = self._limiter(key), asyncio.current_task()
         assert task is not None

@@ -25,6 +25,7 @@ from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.item_agents import ItemAgents, ItemEnd
 from friday_cli.session.open_context import Options
 
+from .caps import Cap
 from .job import as_row
 
 NAME = MAP_CALLER
@@ -44,14 +45,14 @@ NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloade
 
 
 class ItemTask(msgspec.Struct, frozen=True):
-    """What is to be done for an item, as data that another process could do too. `cost`: its cap in US dollars; where the batch
+    """What is to be done for an item, as data that another process could do too. `cap`: what it may spend; where the batch
     has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input."""
 
     key: str
     profile: str
     task: str
-    cost: float
-    least: float
+    cap: Cap
+    least: Cap
     fields: Mapping[str, Any] = {}
     schema: dict[str, Any] | None = None
     check: str = ""
@@ -81,8 +82,8 @@ class Engine(Protocol):
     session: str
     items: ItemAgents
 
-    async def budget(self, name: str, cost: float) -> Budget:
-        """The budget of the batch, which may still spend `cost` US dollars. Called once, before `run`."""
+    async def budget(self, name: str, cap: Cap) -> Budget:
+        """The budget of the batch, which may still spend `cap`. Called once, before `run`."""
 
     async def run(self, work: ItemTask) -> ItemResult:
         """Do the work of an item. Raises only CancelledError."""
@@ -113,11 +114,11 @@ class EmbeddedEngine:
         caller = Caller(NAME, Budget(NAME), work=running)
         return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
 
-    async def budget(self, name: str, cost: float) -> Budget:
-        return Budget(name, cost=cost)
+    async def budget(self, name: str, cap: Cap) -> Budget:
+        return cap.budget(name)
 
     async def run(self, work: ItemTask) -> ItemResult:
-        budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
+        budget = self.budgets[work.key] = work.cap.budget(ITEM, self._above)
         budget.needs_log = True
         batch = self.items.call or NAME
         checked: list[str] = []
@@ -128,7 +129,7 @@ class EmbeddedEngine:
         task = SubagentTask(
             work.profile,
             work.task,
-            max_cost=work.cost,
+            max_cost=work.cap.cost,
             call_id=f"{batch}{OF_ITEM}{work.key[:32]}",
             batch=batch,
             schema=work.schema,

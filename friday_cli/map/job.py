@@ -10,20 +10,22 @@ import msgspec
 
 from friday_cli.extensions.profiles import Profile
 
+from .caps import Cap
+
 Source = Literal["items", "glob", "over", "list"]
 
 
 class MapJob(msgspec.Struct, frozen=True):
     """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
-    they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
-    (None: a share of it). `folder`: where it runs. `options` are those of the session by name."""
+    they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
+    `item_tokens` those of an item (None: a share of them). `folder`: where it runs. `options` are those of the session by name."""
 
     folder: str
     profile: str
     source: Source
     items: str
     template: str
-    cost: float
+    cost: float | None = None
     schema: dict[str, Any] | None = None
     check: str = ""
     reduce: str = ""
@@ -34,6 +36,13 @@ class MapJob(msgspec.Struct, frozen=True):
     output: str = ""
     options: dict[str, Any] = {}
     engine: Literal["embedded", "ray"] = "embedded"
+    tokens: int | None = None
+    item_tokens: int | None = None
+
+    @property
+    def cap(self) -> Cap:
+        """What the batch may spend."""
+        return Cap(self.cost, self.tokens)
 
     @property
     def id(self) -> str:
@@ -47,7 +56,9 @@ class MapJob(msgspec.Struct, frozen=True):
             "output": "",
             "engine": "embedded",
         }
-        return digest(msgspec.structs.replace(self, **limits))[:8]
+        limits["options"] = {name: value for name, value in self.options.items() if name != "assume_price"}
+        named = msgspec.to_builtins(msgspec.structs.replace(self, **limits))
+        return digest({name: value for name, value in named.items() if name not in ("tokens", "item_tokens")})[:8]
 
 
 def digest(value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -14,31 +14,37 @@ from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 
+from .caps import Cap, dollars
 from .job import MapJob
 
 RUNS = 200
 """Earlier runs that a forecast is made from."""
+UNKNOWN_PRICE = (
+    "Limit tokens instead (--max-tokens), ask the service for its prices (`friday models --prices`), set them as `prices` under"
+    " [providers.NAME] in the config, or count with the vendor's dearest model (--assume-price)."
+)
 SPARE = 4
 """The usual cap of an item is so many times its share of the batch's cap, and at least so many first requests."""
 
 
 class BatchForecast(msgspec.Struct, frozen=True):
-    """What `count` items will cost in US dollars and take in seconds: ranges that nine of ten batches end in. `runs`: how many
-    earlier ones it is made from; without any the ranges are None."""
+    """What `count` items will cost in US dollars, use in tokens and take in seconds: ranges that nine of ten batches end in. `runs`: how
+    many earlier ones it is made from; without any the ranges are None. `cost` is None for an unknown price, too."""
 
     count: int
     runs: int
     cost: tuple[float, float] | None = None
     time: tuple[float, float] | None = None
+    tokens: tuple[float, float] | None = None
 
     def text(self) -> str:
         """For people: `1,995 items: $11.20 to $14.10, 38m to 50m (from 5 runs)`."""
         items = pluralize(self.count, "item")
-        if self.cost is None or self.time is None:
+        if self.tokens is None or self.time is None:
             return f"{items}: the cost is unknown (no runs yet)"
-        low, high = map(dollars, self.cost)
+        low, high = map(dollars, self.cost) if self.cost else (f"{number:,.0f}" for number in self.tokens)
         first, last = map(seconds, self.time)
-        money = low if low == high else f"{low} to {high}"
+        money = (low if low == high else f"{low} to {high}") + ("" if self.cost else " tokens")
         time = first if first == last else f"{first} to {last}"
         return f"{items}: {money}, {time} (from {pluralize(self.runs, 'run')})"
 
@@ -48,11 +54,14 @@ def forecast(past: Sequence[PastRun], count: int, parallel: int, around: float =
     worktree and its check, for each that its agent is active."""
     newest = past[:RUNS]
     costs = [run.cost_usd for run in newest if run.cost_usd is not None]
-    if not costs:
+    if not newest:
         return BatchForecast(count, 0)
     slots = max(1, min(parallel, count)) / max(1.0, around)
     low, high = _total([run.active_s for run in newest], count)
-    return BatchForecast(count, len(costs), _total(costs, count), (low / slots, high / slots))
+    tokens = _total([run.tokens for run in newest], count)
+    return BatchForecast(
+        count, len(costs) or len(newest), _total(costs, count) if costs else None, (low / slots, high / slots), tokens
+    )
 
 
 def _total(values: Sequence[float], count: int) -> tuple[float, float]:
@@ -64,33 +73,59 @@ def _total(values: Sequence[float], count: int) -> tuple[float, float]:
     return max(count * min(values), count * mean - wide), count * mean + wide
 
 
-def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest: float | None) -> tuple[float, float]:
-    """The cap of an item in US dollars, and the least that one can start with. `prompt`: tokens of the first request of an item;
-    `highest`: what its profile's whole budget costs, 0 for a free model. Raises UsageError if the price is unknown, or a cap is below one request."""
-    least = provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR))
-    if least is None:
+class _Limit(msgspec.Struct, frozen=True):
+    """One limit of a batch: the option that sets it, that of an item, and what both are; `highest` is the most that the profile of the
+    items uses, and `text` shows an amount."""
+
+    option: str
+    item_option: str
+    whole: float | None
+    given: float | None
+    highest: float | None
+    text: Callable[[float], str]
+
+    def of_item(self, job: MapJob, count: int, least: float) -> tuple[float, float] | None:
+        """The limit of an item, and the least that one can start with: at least what one request needs. Raises UsageError."""
+        whole, given = self.whole, self.given
+        if whole is None and given is None:
+            return None
+        if given is not None or whole is None:
+            cap = given or 0.0
+        else:
+            share = min(whole / max(1, min(count, job.parallel)), SPARE * whole / max(1, count))
+            cap = min(whole, max(SPARE * least, min(share, self.highest or share)))
+        if cap < least:
+            named = self.option if given is None else self.item_option
+            raise UsageError(f"{named} {self.text(cap)} is below one request of an item, about {self.text(least)}.")
+        if whole is not None and cap > whole:
+            text = (
+                f"{self.option} {self.text(whole)} is below {self.item_option} {self.text(cap)}: no item could start."
+            )
+            raise UsageError(text)
+        return cap, (cap if given is not None else min(cap, SPARE * least))
+
+
+def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest: Cap) -> tuple[Cap, Cap]:
+    """The cap of an item, and the least that one can start with. `prompt`: tokens of the first request of an item; `highest`: what its
+    profile's whole budget is; a cost of 0 for a free model. Raises UsageError if the price that a cap needs is unknown, or a cap is below
+    one request."""
+    usage = Usage(input=prompt, output=OUTPUT_FLOOR)
+    price = provider.cost(usage)
+    if price is None and (job.cost is not None or job.item_cost is not None):
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
-            hint="Set prices under [providers] in the config.",
+            hint=UNKNOWN_PRICE,
         )
-    given = job.item_cost
-    if given is None:
-        share = min(job.cost / max(1, min(count, job.parallel)), SPARE * job.cost / max(1, count))
-        cap = min(job.cost, max(SPARE * least, min(share, highest or share)))
-    else:
-        cap = given
-    if cap < least:
-        named = "--max-cost" if given is None else "--per-item-cost"
-        raise UsageError(f"{named} {dollars(cap)} is below one request of an item, about {dollars(least)}.")
-    if cap > job.cost:
-        raise UsageError(
-            f"--max-cost {dollars(job.cost)} is below --per-item-cost {dollars(cap)}: no item could start."
-        )
-    return cap, (cap if given is not None else min(cap, SPARE * least))
-
-
-def dollars(value: float, *, estimated: float = 0.0) -> str:
-    """US dollars with at least two digits that count. `~` before them: a part is `estimated`."""
-    if estimated:
-        return f"~{dollars(value)}"
-    return f"${value:.2f}" if value >= 0.1 or not value else f"${value:.4f}" if value >= 0.001 else f"${value:.6f}"
+    money = _Limit("--max-cost", "--per-item-cost", job.cost, job.item_cost, highest.cost, dollars)
+    count_of = _Limit(
+        "--max-tokens",
+        "--per-item-tokens",
+        job.tokens,
+        job.item_tokens,
+        highest.tokens,
+        lambda number: f"{number:,.0f}",
+    )
+    cost = money.of_item(job, count, price or 0.0) or (None, None)
+    tokens = count_of.of_item(job, count, usage.billed)
+    most, least = (None, None) if tokens is None else (int(tokens[0]), int(tokens[1]))
+    return Cap(cost[0], most), Cap(cost[1], least)

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from friday_cli import __version__
 from friday_cli.config.loader import user_file
-from friday_cli.core.limits.budget import DUST, Budget
+from friday_cli.core.limits.budget import Amounts, Budget
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.known_keys import contain_keys
@@ -33,6 +33,7 @@ from friday_cli.session.open_context import Options
 from friday_cli.system.paths import config_dir
 
 from . import folder_copy
+from .caps import Cap
 from .cluster_limits import ClusterLimits
 from .engine import EmbeddedEngine, ItemResult, ItemTask
 from .job import MapJob
@@ -84,24 +85,27 @@ class RayEngine:
             await local.close()
             raise
 
-    async def budget(self, name: str, cost: float) -> Budget:
+    async def budget(self, name: str, cap: Cap) -> Budget:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor = ray.remote(num_cpus=0, scheduling_strategy=here, max_concurrency=10_000)(ClusterLimits)
         env = {key: value for key in ("FRIDAY_HOME", "HOME", "XDG_STATE_HOME") if (value := os.environ.get(key))}
-        self._limits = actor.options(name=f"limits of {name} {self.session}", namespace=NAMESPACE).remote(cost, env)
-        return Budget(name, cost=cost)
+        self._limits = actor.options(name=f"limits of {name} {self.session}", namespace=NAMESPACE).remote(cap, env)
+        return cap.budget(name)
 
     async def run(self, work: ItemTask) -> ItemResult:
         tokens, cost, lost = 0, 0.0, ""
         for number in range(TRIES):
-            left = work.cost - cost
-            if self._stopped or left < min(work.least, work.cost) - DUST:
+            left = work.cap.left(cost, tokens)
+            if self._stopped or not work.least.within(work.cap.amounts).fits(
+                Amounts(left.tokens or 0, left.cost or 0.0)
+            ):
                 break
             try:
-                handed, used = await self._try(f"{work.key} {number}", replace(work, cost=left))
+                handed, used = await self._try(f"{work.key} {number}", replace(work, cap=left))
             except RayError as error:
                 why = f"the cluster does not answer ({type(error).__name__})"
-                return ItemResult("waiting", error=why, cost=work.cost, stop=True)  # what it used is not known
+                held = work.cap.amounts  # what it used is not known
+                return ItemResult("waiting", error=why, cost=held.cost, tokens=int(held.tokens), stop=True)
             if isinstance(handed, Handed):
                 done = await self._keep(handed)
                 receipt = "; ".join(part for part in (lost and f"{lost}: tried again", done.receipt) if part)
@@ -113,7 +117,7 @@ class RayEngine:
 
     async def _try(self, name: str, work: ItemTask) -> tuple[Handed | str, tuple[int, float]]:
         """Let a worker do the work. Returns what it handed back, or how it died, and its tokens and US dollars. Raises RayError."""
-        await self._limits.begin.remote(name, work.cost)
+        await self._limits.begin.remote(name, work.cap)
         if not self._stopped:
             self._running[name] = self._task.remote([self._setup], self._limits, name, work)
         ended: Handed | str = "it was stopped"

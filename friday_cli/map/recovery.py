@@ -28,11 +28,11 @@ TURNS = 1_000
 
 class UsualRequest(msgspec.Struct, frozen=True):
     """What requests of a batch usually are: `output` tokens of a reply, and the input in US dollars for each dollar of its estimate.
-    `cost` is that of a whole item, None if none is done."""
+    `item` are tokens and US dollars of a whole one, None if none is done."""
 
     output: float = USUAL_REPLY
     input_ratio: float = 1.0
-    cost: float | None = None
+    item: tuple[int, float] | None = None
 
     def missing(self, lost: TurnStarted) -> tuple[int, float]:
         """Tokens and US dollars of a request whose reply was lost, beside the estimate of its input."""
@@ -68,17 +68,17 @@ async def _agents(sessions: Store, session: str) -> list[StoredAgent] | None:
 
 async def _usual(store: MapStore, sessions: Store, batch: str) -> UsualRequest:
     """What the replies that came were."""
-    named, cost = await store.usual(batch)
+    named, item = await store.usual(batch)
     found: list[tuple[TurnStarted, Usage]] = []
     for session in named:
         if await _agents(sessions, session) is not None and len(found) < TURNS // 2:
             found += _replies(await sessions.newest(session, ("turn_started", "turn_finished"), TURNS))
     if not found:
-        return UsualRequest(cost=cost)
+        return UsualRequest(item=item)
     expected = sum(began.request.cost_usd or 0.0 for began, _ in found)
     paid = sum((usage.cost_usd or 0.0) - usage.output * (began.output_usd or 0.0) for began, usage in found)
     output = sum(usage.output for _, usage in found) / len(found)
-    return UsualRequest(output, max(0.0, paid / expected) if expected else 1.0, cost)
+    return UsualRequest(output, max(0.0, paid / expected) if expected else 1.0, item)
 
 
 def _replies(events: Sequence[Envelope]) -> Iterable[tuple[TurnStarted, Usage]]:
@@ -110,8 +110,9 @@ async def _ended(
     """How a try ended, by the log of its session. Without the log it is charged with what an item of its batch costs."""
     session, known = row.session, ItemRow(row.key, "waiting", session=row.session)
     if agents is None:
-        cost = row.reserved if usual.cost is None else min(row.reserved, usual.cost)
-        return replace(known, cost=cost, estimated=cost, error="the log of its session is gone")
+        tokens, cost = (row.reserved_tokens, row.reserved) if usual.item is None else usual.item
+        cost = min(row.reserved or cost, cost)
+        return replace(known, cost=cost, estimated=cost, tokens=tokens, error="the log of its session is gone")
     tries = (agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32])
     mine = max(tries, key=lambda agent: agent.started, default=None)
     if mine is None:
@@ -128,7 +129,7 @@ async def _ended(
         known,
         agent=f"{session}:{mine.path}",
         cost=min(cost, row.reserved or cost),
-        tokens=tokens,
+        tokens=min(tokens, row.reserved_tokens or tokens),
         active_s=mine.active_s,
         estimated=estimated,
         error="its process ended while it ran",

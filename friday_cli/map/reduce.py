@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from friday_cli.core.text.untrusted import wrap_untrusted
 
+from .caps import Cap
 from .engine import ItemTask
 from .job import digest
 from .store import MapStore
@@ -68,7 +69,7 @@ class Reduction:
     """Makes the work of each step. `made` are the keys of the newest step's work."""
 
     def __init__(
-        self, profile: str, identity: str, template: str, caps: Callable[[str], tuple[float, float]], missing: int
+        self, profile: str, identity: str, template: str, caps: Callable[[str], tuple[Cap, Cap]], missing: int
     ) -> None:
         self.made: list[str] = []
         self._profile, self._identity, self._template, self._caps = profile, identity, template, caps

@@ -13,8 +13,9 @@ from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
 
+from .caps import dollars
 from .charges import ItemRow
-from .plan import dollars
+from .job import MapJob
 from .scheduler import Progress
 from .store import BatchRow, Counts, MapStore, Place
 
@@ -41,7 +42,8 @@ def receipt_line(place: Place) -> str:
     parts += ["started, no end yet"] if row.state == "running" else []
     if row.attempts:
         tries = f", {row.attempts} tries" if row.attempts > 1 else ""
-        cost = f"{dollars(row.cost, estimated=row.estimated)}{tries}"
+        used = dollars(row.cost, estimated=row.estimated) if row.cost or not row.tokens else f"{row.tokens:,} tokens"
+        cost = f"{used}{tries}"
         parts.append(f"{cost}, {row.agent[:8]}{row.agent[36:]}" if row.agent else cost)
     parts += [row.receipt] if row.receipt else []
     parts += [f"branch {row.branch}"] if row.branch else []
@@ -57,8 +59,16 @@ def summary(batch: BatchRow, counts: Counts) -> str:
         for n, name in ((counts.failed, "failed"), (counts.skipped, "skipped"), (waiting, "waiting"))
         if n
     ]
-    spent = f"{dollars(batch.spent, estimated=batch.estimated)} of {dollars(batch.job.cost)}"
-    return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent} spent"
+    return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent(batch)} spent"
+
+
+def spent(batch: BatchRow) -> str:
+    """What a batch has spent of its cap: `$0.40 of $5.00`, `1,000 of 90,000 tokens`."""
+    cap = batch.job.cap
+    money = dollars(batch.spent, estimated=batch.estimated)
+    parts = [f"{money} of {dollars(cap.cost)}"] if cap.cost is not None else [money] if batch.spent else []
+    parts += [] if cap.tokens is None else [f"{batch.tokens:,} of {cap.tokens:,} tokens"]
+    return ", ".join(parts)
 
 
 async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, whole: bool = False) -> AsyncIterator[str]:
@@ -90,12 +100,13 @@ async def places(store: MapStore, batch: str) -> AsyncIterator[Place]:
             yield place
 
 
-def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
-    """An item's result as data. `schema`: it is a JSON document; one that no JSON library writes stays text."""
+def as_data(place: Place, job: MapJob) -> dict[str, Any]:
+    """An item's result as data; with a schema it is a JSON document; one that no JSON library writes stays text."""
     row = place.row or ItemRow("", "failed", error=place.problem)
     state = state_of(place)
     result: Any = row.result if state == "done" else None
-    if schema and result is not None:
+    priced = job.cost is not None
+    if job.schema is not None and result is not None:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # NaN, for one, is not JSON
             result = msgspec.json.decode(unfenced(result).strip())
     return {
@@ -104,7 +115,7 @@ def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
         "state": state,
         "result": result,
         "error": "" if state == "done" else row.error,
-        "cost_usd": row.cost,
+        "cost_usd": row.cost if row.cost or not row.tokens or priced else None,
         "tokens": row.tokens,
         "attempts": row.attempts,
         "agent": row.agent,
@@ -124,6 +135,6 @@ def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
         ("failed", f"{progress.failed:,}"),
         ("running", f"{progress.running:,}"),
         ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
-        ("cost", dollars(progress.cost)),
+        ("cost", dollars(progress.cost) if progress.cost or not progress.tokens else f"{progress.tokens:,} tokens"),
         ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
     ]

@@ -22,6 +22,7 @@ from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce
+from .caps import Cap
 from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
@@ -63,7 +64,8 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
     if job.engine == "ray" and find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
-    for name, cap in (("--max-cost", job.cost), ("--per-item-cost", job.item_cost)):
+    limits = ("--max-cost", job.cost), ("--per-item-cost", job.item_cost)
+    for name, cap in (*limits, ("--max-tokens", job.tokens), ("--per-item-tokens", job.item_tokens)):
         if cap is not None and not 0 < cap < math.inf:
             raise UsageError(f"{name} must be a number above 0.")
     template = Template(job.template or "{" + WHOLE + "}")
@@ -182,7 +184,9 @@ class MapRun:
         if job.isolation and not engine.items.can_isolate:
             text = f"--isolation worktree: {job.folder} is not in a git repository."
             raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
-        plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
+        plan.item_caps(job, provider, 1, 1, Cap())  # an unknown price is reported now
+        if note := engine.items.price_note(provider):
+            self._frontend.note(note)
         batch = await store.begin(job)
         await recovery.recover(store, self._env, own=job.id)
         identity = profile_digest(profile)
@@ -192,15 +196,15 @@ class MapRun:
         batch = await store.batch(job.id)
         first = SubagentTask(job.profile, largest or "x", schema=job.schema)
         caps = plan.item_caps(
-            job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
+            job, provider, left, engine.items.first_request(first), Cap(*engine.items.highest(profile))
         )
-        budget = await engine.budget(f"batch {job.id}", max(0.0, job.cost - batch.spent))
+        budget = await engine.budget(f"batch {job.id}", job.cap.left(batch.spent, batch.tokens))
         scheduler = self._scheduler = Scheduler(
             job.id,
             store,
             engine,
             budget,
-            cap=job.cost,
+            cap=job.cap,
             parallel=job.parallel,
             changed=lambda progress: self._frontend.progress(progress, left),
         )
@@ -208,7 +212,7 @@ class MapRun:
             scheduler.stop(self._reason)
         if left:
             works = self._works(caps, identity, model)
-            if batch.approved < job.cost:
+            if job.cap.above(batch.agreed):
                 await self._approve(scheduler, engine, works, left, (job.profile, model))
             await scheduler.run(works)
         self._reason = self._reason or scheduler.reason
@@ -235,7 +239,7 @@ class MapRun:
         await store.add_places(job.id, number, page)
         return longest
 
-    async def _works(self, caps: tuple[float, float], identity: str, model: str) -> AsyncIterator[ItemTask]:
+    async def _works(self, caps: tuple[Cap, Cap], identity: str, model: str) -> AsyncIterator[ItemTask]:
         """The work of the items that are to be run, in order."""
         after = -1
         while places := await self._store.places(self.job.id, after, PAGE):
@@ -246,7 +250,7 @@ class MapRun:
                     if work is not None:
                         yield work
 
-    def _work(self, place: Place, caps: tuple[float, float], identity: str, model: str) -> ItemTask | None:
+    def _work(self, place: Place, caps: tuple[Cap, Cap], identity: str, model: str) -> ItemTask | None:
         """The work of an item; None if its file has changed since it was read."""
         job, fields = self.job, msgspec.json.decode(place.fields)
         if job.source == "glob":
@@ -283,7 +287,7 @@ class MapRun:
         """Run a sample, show the forecast, and ask for the one yes. Raises UsageError where no one can be asked."""
         job, frontend = self.job, self._frontend
         before = plan.forecast(await engine.items.past_runs(*named), left, job.parallel)
-        cap = plan.dollars(job.cost)
+        cap = job.cap.text()
         frontend.can_confirm(f"{before.text()}, cap {cap}")
         if 0 < job.sample < left:
             await scheduler.run(works, most=job.sample)
@@ -302,17 +306,17 @@ class MapRun:
         agreed = await frontend.confirm(f"{before.text()}, cap {cap}{failed}")
         scheduler.progress.begun += loop.time() - asked  # the rate is that of the work
         if agreed:
-            await self._store.update(job.id, approved=job.cost)
+            await self._store.update(job.id, approved=job.cost or 0.0, approved_tokens=job.tokens or 0)
         else:
             scheduler.stop("you declined")
 
-    async def _reduce(self, scheduler: Scheduler, identity: str, cap: float) -> None:
+    async def _reduce(self, scheduler: Scheduler, identity: str, cap: Cap) -> None:
         job, store = self.job, self._store
         counts = await store.counts(job.id)
         if not counts.done:
             return
         missing = counts.total - counts.done
-        step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cost(cap), missing)
+        step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cap(cap), missing)
         results = reduce.results_of_batch(store, job.id)
         scheduler.hide_progress()
         self._frontend.note(f"combining {counts.done:,} results")
@@ -333,15 +337,19 @@ class MapRun:
     def _template_text(self) -> str:
         return self.job.template or "{" + WHOLE + "}"
 
-    def _reduce_cost(self, cap: float) -> Callable[[str], tuple[float, float]]:
+    def _reduce_cap(self, cap: Cap) -> Callable[[str], tuple[Cap, Cap]]:
         """The cap of a reducing agent: as that of an item, but enough to read its group."""
         engine = self._engine
         assert engine is not None
         provider = engine.items.provider(engine.items.profile(self.job.reduce))
 
-        def cost(task: str) -> tuple[float, float]:
-            prompt = engine.items.first_request(SubagentTask(self.job.reduce, task))
-            least = plan.SPARE * (provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR)) or 0.0)
-            return max(cap, least), least
+        def caps(task: str) -> tuple[Cap, Cap]:
+            usage = Usage(input=engine.items.first_request(SubagentTask(self.job.reduce, task)), output=OUTPUT_FLOOR)
+            cost, tokens = plan.SPARE * (provider.cost(usage) or 0.0), plan.SPARE * usage.billed
+            least = Cap(None if cap.cost is None else cost, None if cap.tokens is None else tokens)
+            return Cap(
+                None if cap.cost is None else max(cap.cost, cost),
+                None if cap.tokens is None else max(cap.tokens, tokens),
+            ), least
 
-        return cost
+        return caps

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec.structs import replace
 
-from friday_cli.core.limits.budget import DUST, Amounts, Budget, Reservation
+from friday_cli.core.limits.budget import Budget, Reservation
 from friday_cli.core.protocol.errors import StoreError
 
+from .caps import Cap
 from .charges import ItemRow
 from .engine import Engine, ItemResult, ItemTask
-from .plan import dollars
 from .store import MapStore
 
 WARM_S = 30.0
@@ -28,6 +28,7 @@ class Progress(msgspec.Struct):
     waiting: int = 0
     running: int = 0
     cost: float = 0.0
+    tokens: int = 0
     active_s: float = 0.0
     took_s: float = 0.0
     begun: float = 0.0
@@ -48,7 +49,7 @@ class Scheduler:
         engine: Engine,
         budget: Budget,
         *,
-        cap: float,
+        cap: Cap,
         parallel: int,
         changed: Callable[[Progress], None],
     ) -> None:
@@ -74,10 +75,10 @@ class Scheduler:
         try:
             count = 0
             async for work in works:
-                cost = await self._room(work)
+                cap = await self._room(work)
                 if self.reason:
                     return
-                work = replace(work, cost=cost)
+                work = replace(work, cap=cap)
                 if not await self._start(work, add=add):
                     continue  # one that another batch runs stays as it is
                 count += 1
@@ -89,25 +90,25 @@ class Scheduler:
         finally:
             await self._ended()
 
-    async def _room(self, work: ItemTask) -> float:
+    async def _room(self, work: ItemTask) -> Cap:
         """Wait until an item may start, or nothing may. Returns the cap that it can have."""
         while not self.reason:
-            free = self._budget.free.cost
-            if free >= work.cost - DUST or (free >= work.least and not self._running):
+            free = self._budget.free
+            if work.cap.fits(free) or (work.least.fits(free) and not self._running):
                 if len(self._running) < self._parallel:
-                    return min(free, work.cost)
+                    return work.cap.within(free)
             elif not self._running:
-                self.stop(f"the cap of {dollars(self._cap)} has no room for another item ({dollars(work.least)})")
+                self.stop(f"the cap of {self._cap.text()} has no room for another item ({work.least.text()})")
                 break
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-        return 0.0
+        return Cap()
 
     async def _start(self, work: ItemTask, *, add: bool) -> bool:
-        held = Reservation(Amounts(cost=work.cost))
+        held = Reservation(work.cap.amounts)
         self._budget.hold(held, 1)
         try:
             claimed = await self._store.claim(
-                work.key, batch=self._batch, session=self._engine.session, reserved=work.cost, add=add
+                work.key, batch=self._batch, session=self._engine.session, reserved=work.cap, add=add
             )
         except BaseException:
             self._budget.hold(held, -1)
@@ -138,6 +139,7 @@ class Scheduler:
         progress.waiting += done.state == "waiting"
         progress.running -= 1
         progress.cost += done.cost
+        progress.tokens += done.tokens
         progress.active_s += done.active_s
         self._changed(progress)
 

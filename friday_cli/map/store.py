@@ -21,6 +21,7 @@ from friday_cli.store.writer import StoreWriter
 from friday_cli.system.paths import data_dir
 
 from . import charges
+from .caps import Cap
 from .charges import ItemRow
 from .job import MapJob, as_row
 from .sources import BatchItem
@@ -28,10 +29,11 @@ from .sources import BatchItem
 T = TypeVar("T")
 DAY_S = 86_400.0
 Claim = Literal["claimed", "taken", "cancelled"]
-NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)"
+NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?, 0)"
 COLUMNS = (
     "i.key, i.state, i.batch, i.session, i.agent, i.attempts, i.reserved, i.cost, i.tokens, i.active_s, i.result, i.error,"
-    " i.receipt, i.branch, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = i.folder AND e.name = i.key), 0)"
+    " i.receipt, i.branch, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = i.folder AND e.name = i.key), 0),"
+    " i.reserved_tokens"
 )
 """Those of an `ItemRow`, of the table `items` as `i`."""
 
@@ -62,8 +64,8 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class BatchRow(msgspec.Struct, frozen=True):
-    """A batch. `approved`: the highest cap that the person agreed to. `spent`: US dollars since it was begun, also for what a
-    dead process did not finish; `estimated` is the part of it that no service counted. `reason`: why its last process stopped
+    """A batch. `approved` and `approved_tokens`: the highest cap that the person agreed to. `spent`: US dollars since it was begun, also for
+    what a dead process did not finish; `estimated` is the part of it that no service counted; `tokens` were spent. `reason`: why its last process stopped
     before the end. `reduced`: its reduced result."""
 
     id: str
@@ -76,7 +78,14 @@ class BatchRow(msgspec.Struct, frozen=True):
     reduced: str
     created: float
     updated: float
+    tokens: int
+    approved_tokens: int
     estimated: float
+
+    @property
+    def agreed(self) -> Cap:
+        """The highest cap that the person agreed to."""
+        return Cap(self.approved, self.approved_tokens)
 
 
 def _create(db: sqlite3.Connection) -> None:
@@ -95,6 +104,9 @@ def _create(db: sqlite3.Connection) -> None:
         " PRIMARY KEY(folder, name)) WITHOUT ROWID",  # name: the key of an item, or the id of a batch
     ):
         db.execute(statement)
+    for table, column in (("batches", "tokens"), ("batches", "approved_tokens"), ("items", "reserved_tokens")):
+        if column not in {row[1] for row in db.execute(f"PRAGMA table_info({table})")}:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
 
 class MapStore:
@@ -136,7 +148,7 @@ class MapStore:
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
+                "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?, 0, 0) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
                 " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
                 (job.id, self.folder, text, now, now, now),
             )
@@ -281,10 +293,10 @@ class MapStore:
         )
         return None if found is None else ItemRow(*found)
 
-    async def claim(self, key: str, *, batch: str, session: str, reserved: float, add: bool = False) -> Claim:
+    async def claim(self, key: str, *, batch: str, session: str, reserved: Cap, add: bool = False) -> Claim:
         """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. `add`: the item may
         be new to the store."""
-        now = time.time()
+        now, held = time.time(), reserved.amounts
 
         def work(db: sqlite3.Connection) -> Claim:
             if _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch):
@@ -292,9 +304,9 @@ class MapStore:
             if add:
                 db.execute(NEW_ITEM, (self.folder, key, now))
             changed = db.execute(
-                "UPDATE items SET state = 'running', batch = ?, session = ?, agent = '', reserved = ?, attempts = attempts + 1,"
-                " error = '', updated = ? WHERE folder = ? AND key = ? AND state IN ('new', 'waiting')",
-                (batch, session, reserved, now, self.folder, key),
+                "UPDATE items SET state = 'running', batch = ?, session = ?, agent = '', reserved = ?, reserved_tokens = ?,"
+                " attempts = attempts + 1, error = '', updated = ? WHERE folder = ? AND key = ? AND state IN ('new', 'waiting')",
+                (batch, session, held.cost, int(held.tokens), now, self.folder, key),
             )
             return "claimed" if changed.rowcount else "taken"
 
@@ -314,8 +326,8 @@ class MapStore:
         )
         return [ItemRow(*row) for row in rows]
 
-    async def usual(self, batch: str) -> tuple[list[str], float | None]:
-        """The newest sessions with items of a batch, and the mean cost of its done items in US dollars; None without any."""
+    async def usual(self, batch: str) -> tuple[list[str], tuple[int, float] | None]:
+        """The newest sessions with items of a batch, and the mean tokens and US dollars of its done items; None without any."""
         return await self._do(lambda db: charges.usual(db, self.folder, batch))
 
     async def renew(self, batch: str) -> int:

@@ -26,9 +26,9 @@ from friday_cli.system.paths import text_of
 from friday_cli.tools.batch import MapArguments, map_tool
 
 from . import report
+from .caps import dollars
 from .engine import EmbeddedEngine
 from .job import MapJob
-from .plan import dollars
 from .run import MapRun, Prepared, prepare
 from .scheduler import Progress
 from .sources import LONGEST
@@ -223,11 +223,7 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
     async for place in report.places(store, batch.id):
         state = report.state_of(place)
         row, told = place.row, report.receipt_line(place)
-        lines.append(
-            escape_json(
-                json.dumps(mask_keys_in(report.as_data(place, schema=job.schema is not None)), ensure_ascii=False)
-            )
-        )
+        lines.append(escape_json(json.dumps(mask_keys_in(report.as_data(place, job)), ensure_ascii=False)))
         rows.append((place.where, state, told.removeprefix(f"{place.where}: ")))
         if state == "done" and row is not None and size < FIRST_CHARS:
             text = row.result if len(row.result) <= RESULT_CHARS else f"{row.result[:RESULT_CHARS]} […]"

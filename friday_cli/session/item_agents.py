@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -25,6 +26,7 @@ from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
+from friday_cli.llm.models.factory import price_note
 from friday_cli.store.locks import Ownership
 
 from .open import open_session
@@ -128,6 +130,10 @@ class ItemAgents:
             self._root.conversation.provider, profile, self._root.conversation.effort
         )[0]
 
+    def price_note(self, provider: Provider) -> str:
+        """As what a model counts whose price is unknown; "" if it is known."""
+        return price_note(provider.name, provider.model, self._factory.settings, os.environ)
+
     def first_request(self, task: SubagentTask) -> int:
         """Tokens of the first request for a task, estimated. Raises ToolError if no agent can be made for it."""
         budget = Budget("estimate")
@@ -137,10 +143,11 @@ class ItemAgents:
         agent.conversation.history.append(message)
         return prompt_tokens(agent)
 
-    def highest_cost(self, profile: Profile) -> float | None:
-        """US dollars that an agent with `profile` may cost at most; None if the price is unknown."""
+    def highest(self, profile: Profile) -> tuple[float | None, int]:
+        """US dollars that an agent with `profile` may cost at most, None if the price is unknown, and the tokens of its budget."""
         full = self._factory.tools.highest_cost(SpawnEstimate(self._root.conversation.provider, profile.name, None))
-        return full if profile.max_cost is None or full is None else min(full, profile.max_cost)
+        tokens = profile.max_token_budget or self._factory.settings.agents.delegation.token_budget.default
+        return (full if profile.max_cost is None or full is None else min(full, profile.max_cost)), tokens
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""

@@ -22,6 +22,7 @@ import msgspec
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.retry import RetryPolicy
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.map.caps import Cap
 from friday_cli.map.charges import ItemRow
 from friday_cli.map.cluster_limits import ClusterLimits, ClusterRateLimiter, Used
 from friday_cli.map.engine import ItemResult, ItemTask
@@ -77,18 +78,19 @@ class SimulatedEngine:
         self.tries: Counter[str] = Counter()
         self._limits: ClusterLimits
 
-    async def budget(self, name: str, cost: float) -> Budget:
-        self._limits = ClusterLimits(cost, None)
-        return Budget(name, cost=cost)
+    async def budget(self, name: str, cap: Cap) -> Budget:
+        self._limits = ClusterLimits(cap, None)
+        return cap.budget(name)
 
     async def run(self, work: ItemTask) -> ItemResult:
         tokens, cost = 0, 0.0
         for number in range(2):
             name = f"{work.key} {number}"
-            self._limits.begin(name, work.cost - cost)
+            left = work.cap.left(cost, 0)
+            self._limits.begin(name, left)
             self.tries[work.key] += 1
             try:
-                spent = await self._try(name, work.cost - cost)
+                spent = await self._try(name, left.cost or 0.0)
             except WorkerDied:
                 self.died += 1
                 cost += self._limits.end(name, None)[1]
@@ -157,14 +159,14 @@ async def batch(count: int, workers: int, cap: float, engine: SimulatedEngine) -
 
     async def works() -> AsyncIterator[ItemTask]:
         for number in range(count):
-            yield ItemTask(str(number), "worker", "", 4 * HELD, HELD)
+            yield ItemTask(str(number), "worker", "", Cap(4 * HELD), Cap(HELD))
 
     scheduler = Scheduler(
         "batch",
         store,
         engine,
-        await engine.budget("batch", cap),
-        cap=cap,
+        await engine.budget("batch", Cap(cap)),
+        cap=Cap(cap),
         parallel=workers,
         changed=lambda progress: None,  # type: ignore[arg-type]
     )
@@ -207,7 +209,7 @@ async def commits(count: int, parallel: int) -> tuple[float, float, float]:
 
         async def worker() -> None:
             for key, _ in left:
-                await store.claim(key, batch=job.id, session="s", reserved=0.1)
+                await store.claim(key, batch=job.id, session="s", reserved=Cap(0.1))
                 await store.finish(
                     ItemRow(key, "done", session="s", cost=0.01, result=result, receipt="tools run: none"), job.id
                 )

@@ -12,6 +12,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.map import folder_copy
+from friday_cli.map.caps import Cap
 from friday_cli.map.cluster_limits import ClusterLimits, ClusterRateLimiter, Used
 from friday_cli.map.job import MapJob
 from tests.map import simulation
@@ -28,7 +29,7 @@ class Worker:
         async def ask(method: str, *values: Any) -> Any:
             return await getattr(limits, method)(*values)
 
-        limits.begin(name, cost)
+        limits.begin(name, Cap(cost))
         self.used = Used()
         self.limiter = ClusterRateLimiter(
             LANE,
@@ -40,7 +41,7 @@ class Worker:
 
 @virtual
 async def test_a_back_off_of_one_worker_delays_all() -> None:
-    limits = ClusterLimits(1.0, None)
+    limits = ClusterLimits(Cap(1.0), None)
     first, second = Worker(limits, "first"), Worker(limits, "second")
     number = await first.limiter.acquire()
     wait = first.limiter.back_off(1, retry_after=5.0, crowded=True)
@@ -54,7 +55,7 @@ async def test_a_back_off_of_one_worker_delays_all() -> None:
 
 @virtual
 async def test_an_outage_is_that_of_all_workers() -> None:
-    limits = ClusterLimits(1.0, None)
+    limits = ClusterLimits(Cap(1.0), None)
     first, second = Worker(limits, "first"), Worker(limits, "second")
     number = await first.limiter.acquire()
     first.limiter.disconnected(number)
@@ -73,7 +74,7 @@ async def test_an_outage_is_that_of_all_workers() -> None:
 
 @virtual
 async def test_what_a_dead_worker_used_is_charged_and_its_slot_is_free() -> None:
-    limits = ClusterLimits(0.10, None)
+    limits = ClusterLimits(Cap(0.10), None)
     dead, other = Worker(limits, "dead", 0.06), Worker(limits, "other", 0.04)
     dead.used = Used(100, 0.01, 50, 0.03)
     await dead.limiter.acquire()
@@ -89,7 +90,7 @@ async def test_what_a_dead_worker_used_is_charged_and_its_slot_is_free() -> None
 
 @virtual
 async def test_no_request_starts_past_the_cap_of_the_cluster() -> None:
-    limits = ClusterLimits(0.10, None)
+    limits = ClusterLimits(Cap(0.10), None)
     worker, other = Worker(limits, "worker"), Worker(limits, "other")
     worker.used, other.used = Used(cost=0.05), Used(cost=0.04, held_cost=0.02)
     assert await worker.limiter.acquire()

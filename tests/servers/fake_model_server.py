@@ -94,7 +94,7 @@ def _last_reply(messages: list[dict[str, Any]]) -> int:
 
 class FakeModelServer(Server):
     """The server; `turns` in the order in which they came, `most` of them at once, `complaints` about the requests.
-    `models` are the ids that it lists. `offline` closes its port and resets all connections, `online` opens it again;
+    `models` are the ids that it lists, `listed` further fields of theirs. `offline` closes its port and resets all connections, `online` opens it again;
     both may be called from any thread."""
 
     offline: Callable[[], object]
@@ -107,6 +107,7 @@ class FakeModelServer(Server):
         self.turns: list[Turn] = []
         self.complaints: list[str] = []
         self.models: Sequence[str] = ("claude-test", "m-1")
+        self.listed: Mapping[str, Mapping[str, Any]] = {}
         self.at_once = self.most = 0
         self.left_early = 0
         self._tries: Counter[tuple[str, int]] = Counter()
@@ -123,7 +124,9 @@ class FakeModelServer(Server):
 
     def _reply_to(self, asked: Asked) -> Reply:
         if asked.method == "GET":
-            rows = [{"id": name, "object": "model", "type": "model"} for name in self.models]
+            rows = [
+                {"id": name, "object": "model", "type": "model", **self.listed.get(name, {})} for name in self.models
+            ]
             return document({"object": "list", "data": rows, "has_more": False}, 200)
         turn = read(self.wire, asked)
         if problem := "; ".join(judge(turn, asked)):

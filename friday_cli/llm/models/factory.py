@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import EFFORTS, Provider
 
 from ..transport.endpoint import Endpoint, parse_headers
-from . import catalog, prices
+from . import catalog, gateway_cache, prices
 from .credentials import Key
 from .presets import SCRIPTED, ModelService, find_service
 from .resolve import ModelChoice, require_key
@@ -48,7 +49,7 @@ def create_provider(
         "endpoint": endpoint(service, require_key(service, env), env=env),
         "window": choice.window,
         "max_output": choice.max_output,
-        "price": cost_function(service, choice.model),
+        "price": cost_function(service, choice.model, assume=settings.limits.assume_price, env=env),
         "transport": service.settings.transport,
     }
     if service.api == "messages":
@@ -103,18 +104,53 @@ def _openai_headers(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if value} | parse_headers(env.get("OPENAI_CUSTOM_HEADERS", ""))
 
 
-def cost_function(service: ModelService, model: str) -> Callable[[Usage], float | None]:
-    """The cost function of a model: the prices in the settings, else the vendor's list prices.
+def cost_function(
+    service: ModelService, model: str, *, assume: bool = False, env: Mapping[str, str] | None = None
+) -> Callable[[Usage], float | None]:
+    """The cost function of a model: the prices in the settings, else those that the service reported (`friday models --prices`), else the
+    vendor's list prices. `assume`: where there is none of them, that of the vendor's dearest model (`dearest_model`).
 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
     vendor.
     """
-    own = service.settings.prices
-    if own.input is not None or own.output is not None:
+    written = service.settings.prices
+    own = written.models.get(model, written)
+    if not own.given:
+        own = gateway_cache.kept_prices(service, model, os.environ if env is None else env)
+    if own.given:
         return lambda usage: prices.own_cost(own, usage)
-    if not (service.on_this_machine if service.local else _of_vendor(service, model)):
-        return lambda usage: None
-    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=service.settings.platform)
+    known = service.on_this_machine if service.local else _of_vendor(service, model)
+    listed = partial(prices.cost, service.catalog_name, model, platform=service.settings.platform)
+
+    def cost(usage: Usage) -> float | None:
+        found = listed(usage) if known else None
+        if found is None and assume and (dearest := dearest_model(service, model)):
+            found = prices.cost(*dearest, usage)
+        return found
+
+    return cost
+
+
+def dearest_model(service: ModelService, model: str) -> tuple[str, str] | None:
+    """The vendor of a model, by the model's name or else the service, and the dearest of its models in models.toml; None for an unknown
+    vendor."""
+    named, _, plain = model.rpartition("/")
+    for vendor in (named.rpartition("/")[2], catalog.provider_of(plain), service.catalog_name):
+        if names := catalog.models_of(vendor):
+            sample = Usage(input=1000, output=1000)
+            return vendor, max(names, key=lambda name: prices.cost(vendor, name, sample) or 0.0)
+    return None
+
+
+def price_note(name: str, model: str, settings: Settings, env: Mapping[str, str]) -> str:
+    """For people: as what a model of the service `name` counts whose price is unknown; "" if its price is known."""
+    if not settings.limits.assume_price or name in SCRIPTED:
+        return ""
+    service = find_service(name, settings.providers, env)
+    dearest = dearest_model(service, model)
+    if dearest is None or cost_function(service, model, env=env)(Usage(input=1, output=1)) is not None:
+        return ""
+    return f"the price of {name}/{model} is unknown: it counts as {'/'.join(dearest)}, the dearest model of its vendor"
 
 
 def _of_vendor(service: ModelService, model: str) -> bool:

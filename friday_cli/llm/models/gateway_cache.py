@@ -9,24 +9,32 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from friday_cli.config.settings import TokenPrices
 from friday_cli.system import cache_file
 from friday_cli.system.paths import cache_dir
 
 from .presets import ModelService
 
+WITH_PRICES = frozenset(("openrouter",))
+"""Known services that report the prices of their models at their own URL."""
+
 
 class GatewayModel(msgspec.Struct, frozen=True):
-    """A model of a service. `window` is its context in tokens, 0 if it is not reported."""
+    """A model of a service. `window` is its context in tokens, 0 if it is not reported. `prices` are US dollars per million tokens,
+    empty if they were not asked for or are not reported."""
 
     id: str
     window: int = 0
+    prices: TokenPrices = TokenPrices()
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The models of one service and when it listed them (Unix seconds). `problem` says why they could not be asked for."""
+    """The models of one service and when it listed them (Unix seconds). `priced`: it was asked for prices, too. `problem` says why they
+    could not be asked for."""
 
     at: float = 0.0
     models: tuple[GatewayModel, ...] = ()
+    priced: bool = False
     problem: str = ""
 
 
@@ -43,6 +51,13 @@ def kept_window(service: ModelService, model: str, env: Mapping[str, str]) -> in
     if not service.settings.base_url or service.local:
         return 0
     return next((row.window for row in kept(service, env).models if row.id == model), 0)
+
+
+def kept_prices(service: ModelService, model: str, env: Mapping[str, str]) -> TokenPrices:
+    """The prices of a model as its service reported them to `friday models --prices`; without any they are not `given`."""
+    if service.local or service.settings.platform or not (service.settings.base_url or service.name in WITH_PRICES):
+        return TokenPrices()
+    return next((row.prices for row in kept(service, env).models if row.id == model), TokenPrices())
 
 
 def file_of(service: ModelService, env: Mapping[str, str]) -> Path:

@@ -7,6 +7,7 @@ OpenRouter, vLLM, llama.cpp (`/props`) and litellm (`/model/info`). Their respon
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.config.settings import Settings
+from friday_cli.config.settings import Settings, TokenPrices
 from friday_cli.core.protocol.errors import FridayError, ProviderError
 from friday_cli.system import cache_file
 
@@ -24,7 +25,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.text import dict_in, dicts_in
 from .credentials import find_key
 from .factory import endpoint as endpoint_of
-from .gateway_cache import GatewayModel, Listing, file_of, kept
+from .gateway_cache import WITH_PRICES, GatewayModel, Listing, file_of, kept
 from .presets import ModelService, find_service
 
 if TYPE_CHECKING:
@@ -38,35 +39,47 @@ VERSION = "2026-10-21"
 """The `anthropic-version` of a request for a list."""
 _Get = Callable[[str], Awaitable[dict[str, Any]]]
 _MAX_BYTES, _MAX_MODELS = 8_000_000, 500
+_PRICES = {
+    "input": ("prompt", "input_cost_per_token"),
+    "output": ("completion", "output_cost_per_token"),
+    "cache_read": ("input_cache_read", "cache_read_input_token_cost"),
+    "cache_write": ("input_cache_write", "cache_creation_input_token_cost"),
+}
+"""Fields of `TokenPrices`, and what OpenRouter and litellm call them."""
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length", "n_ctx")
 
 
-async def ask_gateways(settings: Settings, env: Mapping[str, str]) -> dict[str, Listing]:
-    """The models of all services with a configured base URL, by name: kept ones, else asked for now and kept."""
+async def ask_gateways(settings: Settings, env: Mapping[str, str], *, prices: bool = False) -> dict[str, Listing]:
+    """The models of all services with a configured base URL, by name: kept ones, else asked for now and kept. With `prices` all are asked
+    now, for what they charge too, and services that report their prices where they have a key."""
     services = []
-    for name in settings.providers:
+    for name in dict.fromkeys((*settings.providers, *(WITH_PRICES if prices else ()))):
         with suppress(FridayError):  # the list of services shows it
             service = find_service(name, settings.providers, env)
-            if service.settings.base_url and not service.local and not service.settings.platform:
+            wanted = service.settings.base_url or (name in WITH_PRICES and find_key(service, env) is not None)
+            if wanted and not service.local and not service.settings.platform:
                 services.append(service)
-    found = await asyncio.gather(*(_listing(service, env) for service in services))
+    found = await asyncio.gather(*(_listing(service, env, prices=prices) for service in services))
     return {service.name: listing for service, listing in zip(services, found, strict=True)}
 
 
-async def _listing(service: ModelService, env: Mapping[str, str]) -> Listing:
+async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool) -> Listing:
     before = kept(service, env)
-    if 0 <= time.time() - before.at < FRESH_S:
+    if not prices and 0 <= time.time() - before.at < FRESH_S:
         return before
     try:
-        models = await _ask(service, env)
+        models = await _ask(service, env, prices=prices)
     except (FridayError, OSError, ValueError) as error:
         return msgspec.structs.replace(before, problem=f"{service.title} did not list its models: {error}")
-    listing = Listing(time.time(), models)
+    if before.priced and not prices:  # they are asked for by a person only
+        paid = {model.id: model.prices for model in before.models}
+        models = tuple(msgspec.structs.replace(model, prices=paid.get(model.id, model.prices)) for model in models)
+    listing = Listing(time.time(), models, prices or before.priced)
     cache_file.write(file_of(service, env), msgspec.json.encode(listing))
     return listing
 
 
-async def _ask(service: ModelService, env: Mapping[str, str]) -> tuple[GatewayModel, ...]:
+async def _ask(service: ModelService, env: Mapping[str, str], *, prices: bool) -> tuple[GatewayModel, ...]:
     """Raises ProviderError, ValueError for a list that cannot be read, or FridayError for an invalid key."""
     import httpx2
 
@@ -80,14 +93,16 @@ async def _ask(service: ModelService, env: Mapping[str, str]) -> tuple[GatewayMo
         listed = await get(f"{root}/v1/models" if service.api == "messages" else f"{service.base_url}/models")
         if not isinstance(listed.get("data"), list):
             raise ValueError("the answer is not a list of models")
-        models = {row["id"]: _window(row) for row in dicts_in(listed["data"]) if _is_name(row.get("id"))}
-        if not all(models.values()):
-            models |= await _more_windows(get, root, models)
-    return tuple(GatewayModel(name, window) for name, window in list(models.items())[:_MAX_MODELS])
+        rows = {row["id"]: row for row in dicts_in(listed["data"]) if _is_name(row.get("id"))}
+        models = {name: GatewayModel(name, _window(row), _prices(row, prices)) for name, row in rows.items()}
+        windows, priced = all(row.window for row in models.values()), any(row.prices.given for row in models.values())
+        if not windows or (prices and not priced):
+            models = await _more(get, root, models, prices=prices)
+    return tuple(list(models.values())[:_MAX_MODELS])
 
 
-async def _more_windows(get: _Get, root: str, models: Mapping[str, int]) -> dict[str, int]:
-    """Windows of listed models that litellm and llama.cpp report elsewhere."""
+async def _more(get: _Get, root: str, models: Mapping[str, GatewayModel], *, prices: bool) -> dict[str, GatewayModel]:
+    """Windows and prices of listed models that litellm and llama.cpp report elsewhere."""
     answers: list[dict[str, Any]] = []
     for path in ("/model/info", "/props"):
         try:
@@ -95,9 +110,35 @@ async def _more_windows(get: _Get, root: str, models: Mapping[str, int]) -> dict
         except (ProviderError, ValueError):
             answers.append({})
     info, props = answers
-    named = {row.get("model_name"): _window(dict_in(row.get("model_info"))) for row in dicts_in(info.get("data"))}
+    named = {str(row.get("model_name")): dict_in(row.get("model_info")) for row in dicts_in(info.get("data"))}
     own = _window(dict_in(props.get("default_generation_settings")))
-    return {name: named.get(name) or window or own for name, window in models.items()}
+    return {
+        name: GatewayModel(
+            name, _window(named.get(name, {})) or row.window or own,
+            row.prices if row.prices.given else _prices(named.get(name, {}), prices),
+        )
+        for name, row in models.items()
+    }  # fmt: skip
+
+
+def _prices(row: Mapping[str, Any], wanted: bool) -> TokenPrices:
+    """What a service charges for a model: OpenRouter's `pricing` (texts), or litellm's costs; both are US dollars a token."""
+    pricing = dict_in(row.get("pricing"))
+    found = {field: _price(pricing.get(names[0]), row.get(names[1])) for field, names in _PRICES.items()}
+    complete = wanted and found["input"] is not None and found["output"] is not None
+    return TokenPrices(**found) if complete else TokenPrices()
+
+
+def _price(*values: object) -> float | None:
+    """US dollars per million tokens of the first value that is a price of one token."""
+    for value in values:
+        try:
+            price = float(value) * 1_000_000 if isinstance(value, str | int | float) and value is not True else -1.0
+        except ValueError:
+            continue
+        if 0 <= price < math.inf:  # OpenRouter has -1 for a price that varies
+            return price
+    return None
 
 
 async def _get(client: httpx2.AsyncClient, endpoint: Endpoint, url: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
-from friday_cli.config.settings import Prices
+from friday_cli.config.settings import TokenPrices
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.lazy_regex import pattern
 
@@ -93,7 +93,7 @@ def _search_fee(per_thousand: float | None, usage: Usage) -> float | None:
     return None if per_thousand is None else usage.searches * per_thousand / 1000
 
 
-def own_cost(prices: Prices, usage: Usage) -> float | None:
+def own_cost(prices: TokenPrices, usage: Usage) -> float | None:
     """US dollars for `usage` at the prices in the settings; None if a required price is missing."""
     read = prices.input if prices.cache_read is None else prices.cache_read
     write = prices.input if prices.cache_write is None else prices.cache_write

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from friday_cli.config.settings import ProviderSettings, Settings
+from friday_cli.config.settings import Prices, ProviderSettings, Settings, TokenPrices
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm.models import gateways
-from friday_cli.llm.models.gateway_cache import GatewayModel
+from friday_cli.llm.models.factory import cost_function
+from friday_cli.llm.models.gateway_cache import GatewayModel, kept_prices
 from friday_cli.llm.models.gateways import ask_gateways
+from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.models.resolve import list_services, resolve
 from tests.llm.models.test_local_servers import serving
 
@@ -111,3 +114,43 @@ async def test_only_gateways_are_asked(env: dict[str, str]) -> None:
         "openai": ProviderSettings(platform="azure", base_url="http://127.0.0.1:1"),
     }
     assert await ask_gateways(Settings(providers=providers), env) == {}
+
+
+PRICED: dict[str, tuple[dict[str, Any], TokenPrices]] = {
+    "openrouter": (
+        {"/v1/models": {"data": [{"id": "m", "n_ctx": 9, "pricing": {"prompt": "0.000004", "completion": "0.00002", "input_cache_read": "-1"}}]}},
+        TokenPrices(input=4.0, output=20.0),
+    ),
+    "litellm": (
+        {"/v1/models": {"data": [{"id": "m", "n_ctx": 9}]},
+         "/model/info": {"data": [{"model_name": "m", "model_info": {
+             "input_cost_per_token": 4e-06, "output_cost_per_token": 2e-05, "cache_read_input_token_cost": 4e-07}}]}},
+        TokenPrices(input=4.0, output=20.0, cache_read=0.4),
+    ),
+    "half of a price": ({"/v1/models": {"data": [{"id": "m", "pricing": {"prompt": "0.1", "completion": "much"}}]}}, TokenPrices()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRICED)
+async def test_prices_are_asked_for_on_request_and_kept(name: str, env: dict[str, str]) -> None:
+    answers, expected = PRICED[name]
+    async with serving(answers) as server:
+        settings = at(f"{server.url}/v1")
+        await ask_gateways(settings, env)
+        service = find_service("gate", settings.providers, env)
+        assert not kept_prices(service, "m", env).given
+        await ask_gateways(settings, env, prices=True)
+        found = kept_prices(service, "m", env)
+        for field in ("input", "output", "cache_read", "cache_write"):
+            assert getattr(found, field) == pytest.approx(getattr(expected, field))
+        before, gateways.FRESH_S = gateways.FRESH_S, 0.0
+        try:
+            await ask_gateways(settings, env)
+        finally:
+            gateways.FRESH_S = before
+        assert kept_prices(service, "m", env) == found, "a later list of models forgets no price"
+        usage = Usage(input=1_000_000)
+        cost = cost_function(service, "m", env=env)(usage)
+        assert cost == pytest.approx(expected.input)
+        own = find_service("gate", at(f"{server.url}/v1", prices=Prices(input=1.0, output=1.0)).providers, env)
+        assert cost_function(own, "m", env=env)(usage) == 1.0
