@@ -15,8 +15,9 @@ from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.profiles import Profile
-from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
+
+from .project_programs import ProjectPrograms
 
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry
@@ -32,15 +33,17 @@ PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
 
 
 def open_servers(
-    entries: Sequence[ServerEntry], workspace: LocalWorkspace, log: Log, env: Mapping[str, str], *, output_chars: int
+    entries: Sequence[ServerEntry], programs: ProjectPrograms, log: Log, *, output_chars: int
 ) -> ServerPool | None:
-    """The servers of a session, None if it has none. Nothing is started or connected."""
+    """The servers of a session, None if it has none. `programs` says which of a project's may be started. Nothing is started or
+    connected."""
     if not any(entry.enabled for entry in entries):
         return None
     from friday_cli.mcp.catalog import CatalogCache  # most sessions have no servers
     from friday_cli.mcp.connection import ConnectionHost
     from friday_cli.mcp.pool import ServerPool
 
+    programs.watch((), entries)
     reporting: set[asyncio.Task[None]] = set()
 
     async def write(text: str) -> None:
@@ -52,20 +55,19 @@ def open_servers(
         reporting.add(task)
         task.add_done_callback(reporting.discard)
 
-    host = ConnectionHost(
-        server_starter(workspace, env), roots=[root.as_uri() for root in workspace.roots], report=report
-    )
-    return ServerPool(entries, host, CatalogCache(env), output_chars=output_chars)
+    roots = [root.as_uri() for root in programs.workspace.roots]
+    host = ConnectionHost(server_starter(programs), roots=roots, report=report)
+    return ServerPool(entries, host, CatalogCache(programs.env), output_chars=output_chars)
 
 
-def server_starter(
-    workspace: LocalWorkspace, env: Mapping[str, str]
-) -> Callable[[ServerEntry], Awaitable[ServerProcess]]:
+def server_starter(programs: ProjectPrograms) -> Callable[[ServerEntry], Awaitable[ServerProcess]]:
     """A function that starts the program of a stdio server, which ends with the workspace."""
+    workspace, env = programs.workspace, programs.env
 
     async def start(entry: ServerEntry) -> ServerProcess:
         from friday_cli.workspace.process.server import ServerProgram
 
+        await asyncio.to_thread(programs.require, entry)
         passed = {name: env[name] for name in PASSED if name in env}
         environ = passed | entry.env | {DEPTH: str(nesting_depth(env) + 1)}
         cwd = Path(entry.cwd) if entry.cwd else None

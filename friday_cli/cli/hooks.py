@@ -14,6 +14,7 @@ import typer
 
 from friday_cli.agents.hooks.process import HookProcesses
 from friday_cli.agents.hooks.setup import configured_hooks
+from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import UsageError
@@ -157,7 +158,9 @@ async def _run(context: ProjectContext, hooks: list[Hook], text: dict[str, Any])
     settings = context.settings.sandbox
     choice = await asyncio.to_thread(detect_sandbox, settings.kind, os.environ, cache=cache_dir(os.environ))
     workspace = LocalWorkspace(working_folder(), sandbox=SandboxPolicy(choice, environ=os.environ))
-    processes = HookProcesses(os.environ, context.trust_status.root, unconfined=settings.kind == "none")
+    unconfined = settings.kind == "none"
+    programs = ProjectPrograms(context.trust_status, workspace, os.environ, apart=False, unconfined=unconfined)
+    processes = HookProcesses(os.environ, programs)
     found = []
     try:
         for hook in hooks:

@@ -35,6 +35,7 @@ SHARED_FOLDERS = (".claude/agents", ".claude/commands", ".agents/agents", ".agen
 HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
 """Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
+STALE = "~ (agents changed files that a hook or server of the project may run)"
 PLUGINS = ".agents/plugins"
 """Plugins in the place that all programs share; those in `.friday/plugins` are files of `.friday`."""
 
@@ -46,7 +47,8 @@ class Trust(msgspec.Struct, frozen=True):
     `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
     the files of the decision with their sha256. `instructions` are the AGENTS.md files, `revised` those that a trusted
     project has new or changed since the decision: until the next one they are information only, and the rest is used. `skills` are
-    the files of its skills, `skills_revised` those that are new or changed since: their skills are not used until the next one."""
+    the files of its skills, `skills_revised` those that are new or changed since: their skills are not used until the next one.
+    `stale`: agents changed files since, so what runs programs that nobody checked does not run until the next one."""
 
     root: Path
     state: TrustState
@@ -58,11 +60,16 @@ class Trust(msgspec.Struct, frozen=True):
     revised: tuple[str, ...] = ()
     skills: dict[str, str] = {}
     skills_revised: tuple[str, ...] = ()
+    stale: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the settings, profiles and commands of the project are used."""
         return self.state == "trusted"
+
+    def as_trusted(self) -> Trust:
+        """As if the person had just decided to trust it."""
+        return msgspec.structs.replace(self, state="trusted", revised=(), skills_revised=(), stale=False)
 
     @property
     def seen(self) -> dict[str, str]:
@@ -72,7 +79,7 @@ class Trust(msgspec.Struct, frozen=True):
     @property
     def outdated(self) -> tuple[str, ...]:
         """What a trusted project has new or changed since the decision and is not used until the next one."""
-        return (*self.revised, *self.skills_revised)
+        return (*self.revised, *self.skills_revised, *((STALE,) if self.stale else ()))
 
 
 class _TrustEntry(msgspec.Struct, frozen=True):
@@ -81,6 +88,7 @@ class _TrustEntry(msgspec.Struct, frozen=True):
     at: float
     instructions: dict[str, str] = {}
     skills: dict[str, str] = {}
+    agents_changed: bool = False
 
 
 class _TrustFile(msgspec.Struct):
@@ -139,7 +147,23 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
         revised=revised,
         skills=skills,
         skills_revised=skills_revised,
+        stale=entry.agents_changed,
     )
+
+
+def agents_changed_files(root: Path, env: Mapping[str, str] | None = None) -> None:
+    """Remember that agents change files of a trusted project: see `Trust.stale`. Raises OSError, FileError. Blocks."""
+    path = store_file(env)
+    with atomic_file.locked(path):
+        book = _read(path)
+        entry = book.folders.get(text_of(root))
+        if entry is not None and entry.trusted and not entry.agents_changed:
+            book.folders[text_of(root)] = msgspec.structs.replace(entry, agents_changed=True)
+            _write(path, book)
+
+
+def _write(path: Path, book: _TrustFile) -> None:
+    atomic_file.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
@@ -164,7 +188,7 @@ def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None
             kept = (earlier.instructions if earlier else {}) | texts if trusted else {}
             kept_skills = (earlier.skills if earlier else {}) | skills if trusted else {}
             book.folders[text_of(root)] = _TrustEntry(trusted, files, round(time.time(), 3), kept, kept_skills)
-            atomic_file.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
+            _write(path, book)
             with suppress(OSError, FileError):  # only needed to show a diff later
                 _store_contents(path.parent / "trusted", root, files | texts | _shown_files(skills), book)
     except OSError as error:
@@ -254,24 +278,14 @@ def _fingerprint(root: Path) -> dict[str, str]:
             continue  # most folders named profiles are unrelated; a file outside this list is not loaded
         if data is not None and has_name(data.decode("utf-8", "replace")):
             found[text_of(path.relative_to(root))] = hash_of(data)
-    found.update(_hooks(root))
+    if ".mcp.json" in found or any(os.path.isfile(root / name) for name in HOOK_FILES):
+        from .project_scripts import files_that_run  # most projects have none
+
+        running = files_that_run(root, HOOK_FILES, lambda name: content(root / name, root))
+        found |= {name: hash_of(body) for name, body in running.items()}
     found.update(_plugins(root, MAX_FILES - len(found)))
     if len(found) > MAX_FILES:
         raise FileError(str(root), f"has more than {MAX_FILES} files that need trust.")
-    return found
-
-
-def _hooks(root: Path) -> dict[str, str]:
-    """The files of a project with hooks and the scripts that their commands name, with their hashes. What is not in this list
-    does not run."""
-    found: dict[str, str] = {}
-    for name in HOOK_FILES:
-        if (data := _readable(root / name, root)) and b'"hooks"' in data:
-            from .hooks.read import named_scripts
-
-            found[name] = hash_of(data)
-            scripts = {script: _readable(root / script, root) for script in named_scripts(data, root)}
-            found |= {script: hash_of(body) for script, body in scripts.items() if body is not None}
     return found
 
 
@@ -292,14 +306,6 @@ def _plugins(root: Path, left: int) -> dict[str, str]:
         if len(found) + len(files) <= left:
             found |= files
     return found
-
-
-def _readable(path: Path, root: Path) -> bytes | None:
-    """The content of a file; None if it does not exist or cannot be trusted."""
-    try:
-        return content(path, root)
-    except FileError:
-        return None
 
 
 def _instructions(folder: Path, root: Path) -> dict[str, str]:

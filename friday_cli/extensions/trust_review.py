@@ -106,7 +106,8 @@ def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
     named: set[str] = set()
     for name in trust.HOOK_FILES:
         if name in trust_status.files:
-            from .hooks.read import HookFile, HookFiles, read_hooks
+            from .hooks.read import HookFile, HookFiles, program_of, read_hooks
+            from .started_programs import UNCHECKED, is_unchecked
 
             data = trust.content(trust_status.root / name, trust_status.root) or b""
             file = HookFile(trust_status.root / name, data, "project", trust_status.root, trust_status.files)
@@ -116,6 +117,7 @@ def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
                 when = f"{hook.event} {hook.matcher}".strip()
                 scripts = "".join(f"; {script} has the sha256 {sha[:12]}" for script, sha in hook.scripts)
                 writes = f"; may write {', '.join(hook.entry.writes)}" if hook.entry.writes else ""
+                writes += f"; {UNCHECKED}" if is_unchecked(program_of(hook.entry), trust_status.root) else ""
                 found.append(
                     (sanitize_line(name, 200), sanitize_line(f"runs on {when}: {hook.name}{scripts}{writes}", 4000))
                 )

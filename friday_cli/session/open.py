@@ -18,6 +18,7 @@ from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
 from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
 from friday_cli.agents.skills import SessionSkills
@@ -200,16 +201,16 @@ def _build(
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")), trace=telemetry.traceparent if telemetry else None,
     )  # fmt: skip
-    isolation = _isolation(context, services, session)
-    shared = delegation.context.brain_write_scope == "shared"
-    servers = open_servers(context.servers, workspace, log, env, output_chars=settings.tools.output_chars)
+    isolation, shared = _isolation(context, services, session), delegation.context.brain_write_scope == "shared"
+    programs = _programs(context, workspace)
+    servers = open_servers(context.servers, programs, log, output_chars=settings.tools.output_chars)
     skills = SessionSkills(context.skills, services, context.profiles, workspace)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.root), session, shared=shared), servers=servers,
         past_runs=store.past_runs, skills=skills, own=options.program.tools if options.program else (),
     )  # fmt: skip
-    _set_hooks(options.program, context, services, session, tools=tools, workspace=workspace)
+    _set_hooks(options.program, context, services, session, tools=tools, programs=programs)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
@@ -232,9 +233,15 @@ def _build(
     )  # fmt: skip
 
 
+def _programs(context: OpenContext, workspace: LocalWorkspace) -> ProjectPrograms:
+    """Which programs of the project may run."""
+    apart, unconfined = context.trust.root != context.root, context.settings.sandbox.kind == "none"
+    return ProjectPrograms(context.trust, workspace, context.env, apart=apart, unconfined=unconfined)
+
+
 def _set_hooks(
     program: Program | None, context: OpenContext, services: Services, session: str, *, tools: AgentTools,
-    workspace: LocalWorkspace,
+    programs: ProjectPrograms,
 ) -> None:  # fmt: skip
     """Give `services` the hooks of the session. Without a file or a `program` that has some, nothing is loaded."""
     project, env = context.trust, context.env
@@ -244,8 +251,7 @@ def _set_hooks(
         from friday_cli.agents.hooks.setup import make_hooks
 
         given = make_hooks(
-            project, context.settings, env, services, session=session, tools=tools, workspace=workspace, program=program,
-            apart=project.root != context.root,
+            project, context.settings, env, services, session=session, tools=tools, programs=programs, program=program,
         )  # fmt: skip
         services.hooks, problems = given
         context.notices += (*problems,)

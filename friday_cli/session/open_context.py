@@ -120,7 +120,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     steering = options.steering or cwd
     folder_trust = trust.is_trusted(steering, env=env)
     if options.trusted or options.steering:
-        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=(), skills_revised=())
+        folder_trust = folder_trust.as_trusted()
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.servers import server_starter
 from friday_cli.config import Settings
+from friday_cli.extensions.trust import is_trusted
 from friday_cli.mcp.connection import ConnectionHost, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.system.paths import cache_dir
@@ -32,7 +34,9 @@ async def server_connection(
         sandbox = sandbox_policy(settings, choice, env)
     workspace = LocalWorkspace(cwd, environ=env, sandbox=sandbox)
     try:
-        host = ConnectionHost(server_starter(workspace, env), roots=[cwd.as_uri()], report=report)
+        project = await asyncio.to_thread(is_trusted, cwd, env=env)
+        programs = ProjectPrograms(project, workspace, env, apart=False, unconfined=sandbox is None)
+        host = ConnectionHost(server_starter(programs), roots=[cwd.as_uri()], report=report)
         connection = ServerConnection(entry, host)
         try:
             yield connection

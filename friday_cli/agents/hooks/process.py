@@ -11,12 +11,15 @@ from pathlib import Path
 from friday_cli.core.protocol.errors import FileError, ToolError
 from friday_cli.extensions.hooks.answer import Answer, failed, only_tightening, read_answer
 from friday_cli.extensions.hooks.hook import Hook
-from friday_cli.extensions.hooks.read import scripts_of
+from friday_cli.extensions.hooks.read import program_of
+from friday_cli.extensions.started_programs import scripts_of
 from friday_cli.extensions.trust import content, hash_of
 from friday_cli.system.own_programs import find_program
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import cleaned, with_trace
 from friday_cli.workspace.process.piped import PipedProgram, PipedResult
+
+from ..project_programs import ProjectPrograms
 
 LIMIT = 1024 * 1024
 """Bytes that a hook may write to its output, and to its errors."""
@@ -27,15 +30,17 @@ _PASSED = frozenset((
 
 
 class HookProcesses:
-    """Starts hooks. `project` is the folder that they get as `FRIDAY_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`. `unconfined`: the
-    person switched the sandbox off, so a project's hooks run without one. `apart`: a project's hooks run in `project`, since
-    the files in the folder of agents are not trusted."""
+    """Starts hooks. The folder of the project is what they get as `FRIDAY_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`. `programs`
+    says which of a project's may run, and where: `unconfined`, without a sandbox, since the person switched it off; `apart`, in the
+    folder of the project, since the files in the folder of agents are not trusted."""
 
-    def __init__(self, env: Mapping[str, str], project: Path, *, unconfined: bool, apart: bool = False) -> None:
+    def __init__(self, env: Mapping[str, str], programs: ProjectPrograms) -> None:
         given = {name: value for name, value in env.items() if name in _PASSED or name.startswith("LC_")}
+        project = Path(os.path.realpath(programs.project.root))
         folder = str(project)
         self._environ = {**cleaned(given), "FRIDAY_PROJECT_DIR": folder, "CLAUDE_PROJECT_DIR": folder}
-        self._project, self._unconfined, self._apart = project, unconfined, apart
+        self._project, self._unconfined, self._apart = project, programs.unconfined, programs.apart
+        self._programs = programs
 
     async def run(self, hook: Hook, given: bytes, workspace: LocalWorkspace, agent: str) -> Answer:
         """The answer of a hook to the input `given`. Raises only CancelledError."""
@@ -45,6 +50,8 @@ class HookProcesses:
         folder = self._project if self._apart and hook.source == "project" else workspace.root
         if changed := await asyncio.to_thread(self._changed, hook, folder):
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
+        if why := await asyncio.to_thread(self._programs.hook_refused, hook, workspace):
+            return failed(Answer(hook, problem=f"not run: {why}"))
         try:
             program = PipedProgram(
                 self._argv(hook, workspace, folder),
@@ -81,7 +88,7 @@ class HookProcesses:
         trusted = dict(hook.scripts)
         named = [(self._project, name) for name in trusted]
         for folder in dict.fromkeys((self._project, cwd)):
-            found = scripts_of(hook.entry, folder, {}, project=self._project)
+            found = scripts_of(program_of(hook.entry), folder, {}, project=self._project)
             named += [(folder, name) for name, _ in found]
         for folder, name in dict.fromkeys(named):
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +17,10 @@ from friday_cli.extensions.hooks.hook import Hook
 from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
 from friday_cli.extensions.trust import HOOK_FILES, Trust, trusted_content
 from friday_cli.system.paths import config_dir
-from friday_cli.workspace.local import LocalWorkspace
 
 from ..agent_tools import AgentTools
 from ..program import Program
+from ..project_programs import ProjectPrograms
 from .functions import HookFunctions, hook_functions
 from .input import HookInputs
 from .process import HookProcesses
@@ -64,15 +63,14 @@ def make_hooks(
     *,
     session: str,
     tools: AgentTools,
-    workspace: LocalWorkspace,
+    programs: ProjectPrograms,
     program: Program | None = None,
-    apart: bool = False,
 ) -> tuple[SessionHooks | None, list[str]]:
     """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
-    `program` that opened it come last. `apart`: the project's files that steer agents are not in the folder that agents work in."""
+    `program` that opened it come last. `programs` says which of a project's may run."""
     hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
-    unconfined = settings.sandbox.kind == "none"
-    if any(hook.source == "project" for hook in hooks) and not unconfined and not workspace.sandbox_access(""):
+    workspace = programs.workspace
+    if any(hook.source == "project" for hook in hooks) and not programs.unconfined and not workspace.sandbox_access(""):
         problems.append("No sandbox works here, so the project's hooks do not run.")
         hooks = [hook for hook in hooks if hook.source == "user" or hook.blocks]
     functions = hook_functions(program.hooks if program else {})
@@ -95,7 +93,8 @@ def make_hooks(
     def folder() -> Path:
         return workspace.overflow.folder() / "hooks"
 
-    processes = HookProcesses(env, Path(os.path.realpath(trust.root)), unconfined=unconfined, apart=apart)
+    programs.watch(hooks, ())
+    processes = HookProcesses(env, programs)
     inputs = HookInputs(session, folder)
     made = SessionHooks(
         [*hooks, *functions], HookFunctions(functions, processes), inputs, services, estimate=estimate, can_use=can_use

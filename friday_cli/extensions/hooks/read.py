@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -18,11 +16,10 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.system.paths import is_below, text_of
 
+from ..started_programs import ProgramText, scripts_of
 from .hook import EVENTS, Hook, HookEntry, is_list_of_names
 
 JSON_HINT = "JSON has no comments and no comma after the last item, and each bracket is closed."
-_PROJECT_DIR = re.compile(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?")
-_SHELL_SIGNS = re.compile(r"[\s;&|()<>`'\"=]+")
 _WRITING_FILES = ("hooks.json",)
 """Files of a project whose hooks may write what their `writes` names; those of other assistants may not."""
 _OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
@@ -108,38 +105,16 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
         return f"{where}: the matcher is not a regular expression: {error}."
     except (msgspec.ValidationError, UsageError) as error:
         return f"{where}: {sanitize_line(str(error), 200)}"
-    scripts = tuple(scripts_of(found, file.root, file.trusted)) if file.root is not None else ()
+    scripts = tuple(scripts_of(program_of(found), file.root, file.trusted)) if file.root is not None else ()
     return Hook(event, text, found, file.source, text_of(file.path), rule=rule, scripts=scripts)
 
 
-def scripts_of(
-    entry: HookEntry, root: Path, trusted: Mapping[str, str], *, project: Path | None = None
-) -> Iterator[tuple[str, str]]:
-    """The files below `root` that a hook's command names, relative to it, with the sha256 that is trusted ("" for none), also in
-    shell text inside of it (`sh -c "cd x; ./a.sh"`). `project` is what the variables of the project's folder mean (None: `root`)."""
-    folder = text_of(project or root)
-    seen = set[str]()
-    for word in _words(entry):
-        word = _PROJECT_DIR.sub(lambda _: folder, word)
-        path = os.path.normpath(os.path.join(root, word))
-        if path.startswith(f"{text_of(root)}/") and path not in seen and "\0" not in path and os.path.isfile(path):
-            seen.add(path)
-            name = os.path.relpath(path, root)
-            yield name, trusted.get(name, "")
+def program_of(entry: HookEntry) -> ProgramText:
+    """The program of a hook."""
+    return ProgramText(entry.command, entry.args)
 
 
-def _words(entry: HookEntry) -> Iterator[str]:
-    """The words of a command, and their parts between the signs of a shell."""
-    try:
-        words = [*(shlex.split(entry.command) if entry.args is None else [entry.command]), *(entry.args or ())]
-    except ValueError:
-        words = entry.command.split()
-    for word in words:
-        yield word
-        yield from filter(None, _SHELL_SIGNS.split(word))
-
-
-def named_scripts(data: bytes, root: Path) -> list[str]:
-    """The files below `root` that the hooks of a file name, without those of hooks that are not used."""
+def programs_in(data: bytes, root: Path) -> list[ProgramText]:
+    """The programs of the hooks of a project's file, without those of hooks that are not used."""
     hooks, _ = read_hooks(HookFiles((HookFile(root / "hooks.json", data, "project", root),)))
-    return list(dict.fromkeys(name for hook in hooks for name, _ in hook.scripts))
+    return [program_of(hook.entry) for hook in hooks]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,17 @@ class WriteHook:
         self._lock = asyncio.Lock()
         self._cancel_timer: Callable[[], object] = lambda: None
         self._closed = False
+        self.agents_changed = False
+        """Whether an agent changed files, or ran a command that could."""
+        self.before_agents_change: Callable[[], Awaitable[object]] | None = None
+        """Awaited before the first such change."""
+
+    async def _note(self, agent: str) -> None:
+        """Call before `agent` changes files; "" and `PERSON` are the user."""
+        if agent not in ("", PERSON) and not self.agents_changed:
+            self.agents_changed = True
+            if self.before_agents_change is not None:
+                await self.before_agents_change()
 
     @property
     def recorder(self) -> CheckpointRecorder | None:
@@ -55,6 +66,7 @@ class WriteHook:
     @asynccontextmanager
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
         """Save the content of these files before the block changes them; one block at a time."""
+        await self._note(agent)
         if self.recorder is None:
             yield
             return
@@ -75,6 +87,7 @@ class WriteHook:
 
     async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
         """Call before a command of `agent` starts; `commands` are those that may be running already."""
+        await self._note(agent)
         if self.recorder is not None:
             earlier = [command for command in commands if command.open]
             effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
