@@ -104,7 +104,7 @@ class SessionSkills:
         skill = loaded.skill
         agent.receipt_builder.add_skill(skill.name, loaded.sha256)
         if (bounds := skill.restrictions()) is not None:
-            agent.rules.narrowed[skill.name] = bounds
+            agent.rules.narrowed[skill.name] = bounds.rules()
         self._allow_reading(agent, skill)
 
     async def note(self, agent: Agent, loaded: LoadedSkill) -> None:

@@ -12,7 +12,8 @@ import typer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.session.rewind import Resolve, Rewinder, RewindResult, What, points, without_agents
+from friday_cli.session.commands import Resolve, What
+from friday_cli.session.rewind import Rewinder, RewindResult, points, without_agents
 from friday_cli.session.rewind import fork as fork_session
 from friday_cli.workspace.checkpoints.review import FileDiff
 

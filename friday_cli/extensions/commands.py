@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -24,10 +24,7 @@ from friday_cli.system.paths import config_dir
 from . import frontmatter, prompt_arguments, trust
 from .plugins.find import find_plugins
 from .skills.skill import Skill
-from .tool_lists import allowed_tools, restricting_rules
-
-if TYPE_CHECKING:
-    from friday_cli.core.permissions.rules import Rules
+from .tool_lists import Restriction, allowed_tools
 
 KEYS = ("description", "argument-hint", "allowed-tools", "arguments")
 MAX_DEPTH, MAX_FILES = 3, 500
@@ -61,9 +58,11 @@ class CustomCommand(msgspec.Struct, frozen=True):
         """Tells which shell commands of the text are not run; "" without any."""
         return prompt_arguments.skipped_note(self.name, self.text)
 
-    def restrictions(self) -> Rules | None:
-        """Rules that restrict the tools while it runs; None without restrictions. They never allow more than before."""
-        return self.skill.restrictions() if self.skill else restricting_rules(self.tools, self.only)
+    def restrictions(self) -> Restriction | None:
+        """What restricts the tools while it runs; None without restrictions."""
+        if self.skill is not None:
+            return self.skill.restrictions()
+        return None if self.tools is None else Restriction(self.tools, self.only)
 
 
 class CustomCommands(msgspec.Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from friday_cli.core.protocol.errors import FileError
 
@@ -40,21 +41,25 @@ def allowed_tools(
     return tools, claude_import.narrowed(known), tuple(ignored)
 
 
-def restricting_rules(tools: Collection[str] | None, only: Sequence[str], *, folder: str = "") -> Rules | None:
-    """Rules that allow nothing but these tools, and some of them only as `only` says; None for all `tools`. Files in `folder`
-    can be read in any case."""
-    if tools is None:
-        return None
-    from friday_cli.core.permissions.rule import parse_rule
-    from friday_cli.core.permissions.rules import Rules
-    from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT
-    from friday_cli.core.tool_catalog import READ_FILE, TOOLS
+class Restriction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Nothing but `tools` may run, and some of them only as the rules `only` say. Files in `folder` can be read in any case."""
 
-    rules = [parse_rule(rule, "allow", TOOLS) for rule in only]
-    allowed = {*tools, TASK_RESULT}
-    if folder:
-        if READ_FILE not in tools or any(rule.tool == READ_FILE for rule in rules):
-            inside = "/".join(folder.split("/")[-3:])  # how the workspace names it, if it is in there
-            rules += [parse_rule(f"{READ_FILE}({top}/**)", "allow") for top in (folder, inside)]
-        allowed |= {SKILL, READ_FILE}
-    return Rules(mode=None, tools=TOOLS, allowed=frozenset(allowed), only=rules)
+    tools: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    folder: str = ""
+
+    def rules(self) -> Rules:
+        """The rules that hold for this. They never allow more than before."""
+        from friday_cli.core.permissions.rule import parse_rule
+        from friday_cli.core.permissions.rules import Rules
+        from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT
+        from friday_cli.core.tool_catalog import READ_FILE, TOOLS
+
+        rules = [parse_rule(rule, "allow", TOOLS) for rule in self.only]
+        allowed = {*self.tools, TASK_RESULT}
+        if self.folder:
+            if READ_FILE not in self.tools or any(rule.tool == READ_FILE for rule in rules):
+                inside = "/".join(self.folder.split("/")[-3:])  # how the workspace names it, if it is in there
+                rules += [parse_rule(f"{READ_FILE}({top}/**)", "allow") for top in (self.folder, inside)]
+            allowed |= {SKILL, READ_FILE}
+        return Rules(mode=None, tools=TOOLS, allowed=frozenset(allowed), only=rules)

@@ -17,7 +17,6 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.limits.slots import RunSlot
-from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.subagents.node import AgentRun
@@ -31,6 +30,8 @@ from .parts import SessionParts
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from friday_cli.extensions.tool_lists import Restriction
+
     from .rewind import RewindResult
 
 NAMED_FILES = 20
@@ -39,13 +40,13 @@ NAMED_FILES = 20
 
 class PromptExtras(TypedDict, total=False):
     """What may come with a message of the user. `task`: the text the person typed, if the message has more. `images`:
-    attached images. `schema`: a JSON Schema that the answer must fit. `bounds`: rules that limit every agent, in
-    addition to all others, until the next message."""
+    attached images. `schema`: a JSON Schema that the answer must fit. `restriction`: limits every agent, in addition to all
+    rules, until the next message."""
 
     task: str
     images: tuple[Image, ...]
     schema: dict[str, object] | None
-    bounds: Rules | None
+    restriction: Restriction | None
 
 
 class MainAgent:
@@ -76,8 +77,8 @@ class MainAgent:
         self._tree.started_now = []
         self._parts.rules.narrowed.clear()
         self.agent.rules.narrowed.clear()
-        if (bounds := more.get("bounds")) is not None:
-            self._parts.rules.narrowed["the command"] = bounds
+        if (restriction := more.get("restriction")) is not None:
+            self._parts.rules.narrowed["the command"] = restriction.rules()
         if self._parts.servers is not None:
             self._parts.servers.person_wrote()
         notes = list(self._parts.notes)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
+from friday_cli.core.permissions.decision import Mode
+from friday_cli.core.protocol.provider import Effort
 from friday_cli.view.follower import EventSource
 
 if TYPE_CHECKING:
+    from friday_cli.core.protocol.events import Envelope
     from friday_cli.workspace.checkpoints.review import FileDiff
 
+    from .commands import Command
     from .rewind import RewindPoint
+
+R = TypeVar("R")
 
 
 class RunName(msgspec.Struct, frozen=True):
@@ -19,6 +26,28 @@ class RunName(msgspec.Struct, frozen=True):
 
     agent: str
     number: int
+
+
+class SessionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is so now in a session, beside what its events tell."""
+
+    model: str
+    """Of the main agent: `provider/model`."""
+    effort: Effort | None
+    """How hard the main agent's model thinks; None: the model's default."""
+    badge: str
+    """A short mark for a model that a person must not mistake for another, like the demo; else ""."""
+    context_window: int
+    """Tokens that the main agent's model can read; 0 if unknown."""
+    idle: bool
+    """Whether the main agent is not running."""
+    mode: Mode
+    sandbox: str
+    """The kind that confines commands."""
+    kept: bool
+    """Whether the session is stored on disk."""
+    prompts: tuple[tuple[str, str, str], ...] | None = None
+    """(command, arguments, description) of the prompts of MCP servers; None without servers."""
 
 
 class RewindReader(Protocol):
@@ -31,8 +60,8 @@ class RewindReader(Protocol):
         """The changes of agents that wait for a review."""
 
 
-class SessionPort(EventSource, Protocol):
-    """What `Session` and `SessionObserver` both are: the part of a session that changes nothing."""
+class SessionReader(EventSource, Protocol):
+    """The part of a session that changes nothing: what a `SessionObserver` has, too."""
 
     @property
     def id(self) -> str:
@@ -44,3 +73,18 @@ class SessionPort(EventSource, Protocol):
 
     async def close(self) -> None:
         """Release what was opened to read it. May be called twice."""
+
+
+class SessionPort(SessionReader, Protocol):
+    """A session as a frontend uses it: its events, what is so now, and commands. Only data goes through it."""
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What is so now."""
+
+    async def do(self, command: Command[R], on_output: Callable[[str], None] = lambda text: None) -> R:
+        """Carry out a command; the class of each says which errors it raises. `on_output` gets the output of a command of the
+        person while it runs."""
+
+    async def history(self) -> list[Envelope]:
+        """All durable events so far."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -30,12 +29,8 @@ from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, Resto
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
 
+from .commands import Resolve, What
 from .file_recovery import recover_files
-
-What = Literal["files", "conversation", "both"]
-Resolve = Literal["ask", "overwrite", "leave"]
-"""What to do with files that were changed after the agents' last change: change nothing at all and report them, restore them
-too (their current content is kept), or leave them as they are."""
 
 
 class RewindPoint(msgspec.Struct, frozen=True):

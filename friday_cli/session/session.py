@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
 from friday_cli.agents.skills import PersonSkills
 from friday_cli.core.agent.agent import Source
@@ -20,7 +20,6 @@ from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, PersonCommand
 from friday_cli.core.protocol.messages import Image
-from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
@@ -31,11 +30,17 @@ from .main_agent import MainAgent, PromptExtras
 from .open import open_session
 from .open_context import Options
 from .parts import SessionParts
-from .port import RunName
+from .port import RunName, SessionFacts
 
 if TYPE_CHECKING:
+    from friday_cli.agents.sub_agents import SubAgentChoice
+
+    from .commands import Command
+    from .permissions import SessionPermissions
     from .program_calls import ProgramCalls
     from .rewind import Rewinder
+
+R = TypeVar("R")
 
 __all__ = ["Options", "Session"]
 
@@ -65,8 +70,8 @@ class Session:
         self.profiles = parts.profiles
         self.sandbox = parts.sandbox.kind
         self.kept = not parts.store.in_memory
-        self.permissions = parts.permissions
-        self.sub_agents = parts.sub_agents
+        self.permissions: SessionPermissions = parts.permissions
+        self.sub_agents: SubAgentChoice = parts.sub_agents
         self.servers = parts.servers
         self._parts = parts
         self._log = parts.log
@@ -77,7 +82,7 @@ class Session:
             from .program_calls import ProgramCalls
 
             self.program = ProgramCalls(parts.caller, self._main, parts)
-        self.skills = PersonSkills(parts.skills, self._main.agent)
+        self.skills: PersonSkills = PersonSkills(parts.skills, self._main.agent)
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> Session:
@@ -87,24 +92,28 @@ class Session:
     # ---- the main agent ------------------------------------------------------------
 
     @property
-    def model(self) -> str:
-        """The model of the main agent: `provider/model`."""
-        return self._main.agent.model
+    def facts(self) -> SessionFacts:
+        """What is so now."""
+        agent, servers = self._main.agent, self.servers
+        conversation = agent.conversation
+        return SessionFacts(
+            model=agent.model,
+            effort=conversation.effort,
+            badge=conversation.provider.badge,
+            context_window=conversation.provider.window,
+            idle=self.idle,
+            mode=self.permissions.mode,
+            sandbox=self.sandbox,
+            kept=self.kept,
+            prompts=None if servers is None else tuple(servers.prompts()),
+        )
 
-    @property
-    def effort(self) -> Effort | None:
-        """How hard the main agent's model thinks; None: the model's default."""
-        return self._main.agent.conversation.effort
+    async def do(self, command: Command[R], on_output: Callable[[str], None] = lambda text: None) -> R:
+        """Carry out a command; the class of each says which errors it raises. `on_output` gets the output of a command of the
+        person while it runs."""
+        from .dispatch import carry_out
 
-    @property
-    def badge(self) -> str:
-        """A short mark for a model that a person must not mistake for another, like the demo; else ""."""
-        return self._main.agent.conversation.provider.badge
-
-    @property
-    def context_window(self) -> int:
-        """Tokens that the main agent's model can read; 0 if unknown."""
-        return self._main.agent.conversation.provider.window
+        return await carry_out(self, command, on_output)
 
     @property
     def idle(self) -> bool:

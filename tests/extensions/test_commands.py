@@ -110,7 +110,7 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     keys = "argument-hint: [file] [how]\nallowed-tools: Read, Bash(git diff:*)"
     put(tmp_path / "home/commands/x.md", f"---\n{keys}\n---\nText.")
     found = commands.load(root).found["x"]
-    bounds = found.restrictions()
+    bounds = found.restrictions().rules()
     assert found.hint == "[file] [how]"
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"

@@ -11,7 +11,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FileError
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.rules import Rules
+    from ..tool_lists import Restriction
 
 Origin = Literal["user", "project", "plugin"]
 Stamp = tuple[int, int, int, int]
@@ -89,11 +89,11 @@ class Skill(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         shown = "\n".join(rows)
         return LoadedSkill(self, mark_skill(self.name, sha, f"{body}\n\n{shown}"), sha, note)
 
-    def restrictions(self) -> Rules | None:
-        """Rules that restrict the tools while it runs; None without restrictions. They never allow more than before."""
-        from ..tool_lists import restricting_rules
+    def restrictions(self) -> Restriction | None:
+        """What restricts the tools while it runs; None without restrictions."""
+        from ..tool_lists import Restriction
 
-        return restricting_rules(self.tools, self.only, folder=self.folder)
+        return None if self.tools is None else Restriction(self.tools, self.only, self.folder)
 
 
 class LoadedSkill(msgspec.Struct, frozen=True):

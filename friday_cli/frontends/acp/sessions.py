@@ -137,14 +137,14 @@ class AcpSession:
         for run in self._session.running():  # a sub-agent in the background that ended may have started it
             if run.agent == "a":
                 await self._session.result(run)
-        preface, bounds = "", None
+        preface, restriction = "", None
         message: str | PromptText = text
         if (
             text.startswith("/")
             and (found := find_command(text, await asyncio.to_thread(load, self.options.cwd))) is not None
         ):
             custom, rest = found
-            bounds = custom.restrictions()
+            restriction = custom.restrictions()
             if custom.skill is None:
                 message = prompt_of_command(custom, rest)
             else:
@@ -153,7 +153,7 @@ class AcpSession:
         for remark in remarks:
             self.send(_said(f"[{remark}]\n"))
         sent = "\n\n".join(part for part in (preface, attached, resources) if part)
-        return await self._session.prompt(sent, task=text, images=(*images, *more), bounds=bounds)
+        return await self._session.prompt(sent, task=text, images=(*images, *more), restriction=restriction)
 
     async def _caught_up(self) -> None:
         """Wait until all events of the run were sent: a client may close the turn with the answer."""
@@ -184,9 +184,8 @@ class AcpSession:
 
     def config(self) -> list[dict[str, Any]]:
         """The options that a client can change."""
-        return config_options.rows(
-            self._session.permissions.mode, self._session.model, self._session.effort, self._models
-        )
+        facts = self._session.facts
+        return config_options.rows(facts.mode, facts.model, facts.effort, self._models)
 
     async def set_config(self, name: str, value: str) -> None:
         """Change one of them. A model or an effort needs an idle session, which is opened again with it. Raises RpcError."""

@@ -35,7 +35,7 @@ from .pipe_output import pipe_output
 from .terminal import remark
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.rules import Rules
+    from friday_cli.extensions.tool_lists import Restriction
 
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
@@ -201,7 +201,9 @@ async def _ask(
                 started = await session.start_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
                 return await session.result(started)
             text = f"{command.preface}\n\n{text}" if command.preface else text
-            return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=command.bounds)
+            return await session.prompt(
+                text, task=prompt, images=images, schema=schema, restriction=command.restriction
+            )
 
         try:
             if prompt.startswith("/") and not agent:
@@ -238,7 +240,7 @@ class _Command(NamedTuple):
     message: str | PromptText
     preface: str = ""
     note: str = ""
-    bounds: Rules | None = None
+    restriction: Restriction | None = None
 
 
 async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -> _Command:
@@ -251,7 +253,7 @@ async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -
         return _Command(prompt, note=unknown_note(prompt, customs))
     custom, rest = found
     if custom.skill is None:
-        return _Command(prompt_of_command(custom, rest), note=custom.skipped_note(), bounds=custom.restrictions())
+        return _Command(prompt_of_command(custom, rest), note=custom.skipped_note(), restriction=custom.restrictions())
     preface, message, note = await session.skills.load(custom.skill, rest)
     return _Command(message, preface, note, custom.restrictions())
 
@@ -294,7 +296,7 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
             writer = SarifWriter()
         case _:
             plain = values["ci"]
-            writer = TextWriter(quiet=values["quiet"], badge=session.badge, saved=session.kept, plain=plain)
+            writer = TextWriter(quiet=values["quiet"], badge=session.facts.badge, saved=session.kept, plain=plain)
     writer.path = _agent_of(values) or "a"
     if values["ci"]:
         from .ci import CIWriter

@@ -54,7 +54,12 @@ class AgentActions:
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
         """Answer a question or a permission request."""
-        await self._controller.require_session().answer(ask_id, answer)
+        from friday_cli.session.commands import Answer
+
+        if not await self._controller.require_session().do(Answer(ask_id, answer)):
+            self._services.say_note(
+                "That question is no longer open: it was answered elsewhere, or withdrawn.", "warning"
+            )
 
     async def stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
         """Stop an agent with its sub-agents; asks for a second press when there are sub-agents at work."""
@@ -66,7 +71,9 @@ class AgentActions:
             return self._services.say_note(text, "warning")
         if path == "a":
             controller.cancel_compaction()
-        count = await controller.require_session().stop(path, level=level)
+        from friday_cli.session.commands import Stop
+
+        count = await controller.require_session().do(Stop(path, level))
         self._services.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has ended already.")
 
     async def background_newest(self) -> None:
@@ -109,7 +116,9 @@ class AgentActions:
 
     async def background(self, path: str) -> None:
         """Let a sub-agent continue in the background."""
-        done = await self._controller.require_session().detach(path)
+        from friday_cli.session.commands import SendToBackground
+
+        done = await self._controller.require_session().do(SendToBackground(path))
         how = "continues in the background" if done else "cannot continue in the background now"
         self._services.say_note(f"{path} {how}.")
 
@@ -140,14 +149,18 @@ class AgentActions:
             sure = [("", "No, keep it"), ("discard", f"Yes, discard {pluralize(count, 'changed file')}")]
             choice = await choose(f"What {path} changed is only in its worktree: {names}", sure)
         if choice == "keep" or choice == "discard":
+            from friday_cli.session.commands import DiscardWorktree
+
             keep = choice == "keep"
-            await self._controller.require_session().discard_worktree(path, keep_branch=keep)
+            await self._controller.require_session().do(DiscardWorktree(path, keep))
             self._services.say_note(f"The work of {path} is {'kept on its branch' if keep else 'discarded'}.")
 
     async def _apply_worktree(self, path: str) -> str:
         """Apply the changes of a worktree to the folder. Returns why that is not possible."""
+        from friday_cli.session.commands import ApplyWorktree
+
         try:
-            files = await self._controller.require_session().apply_worktree(path)
+            files = await self._controller.require_session().do(ApplyWorktree(path))
         except FridayError as error:
             return str(error)
         self._services.say_note(f"{pluralize(len(files), 'file')} of {path} applied.")

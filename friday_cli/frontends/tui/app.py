@@ -225,7 +225,9 @@ class FridayApp(App[int]):
             modes = [mode for mode in MODES if mode != "yolo"]
             now = self.controller.mode
             mode = modes[(modes.index(now) + 1) % len(modes)] if now in modes else "ask"
-            self.run_worker(self.controller.session.permissions.set_mode(mode))
+            from friday_cli.session.commands import SetMode
+
+            self.run_worker(self.controller.session.do(SetMode(mode)))
 
     def action_details(self) -> None:
         self.chat.body.transcript.toggle_all()

@@ -21,13 +21,12 @@ from friday_cli.view import SessionView
 from friday_cli.view.follower import EventSource, SessionFollower
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.rules import Rules
     from friday_cli.extensions.commands import CustomCommand
+    from friday_cli.extensions.tool_lists import Restriction
     from friday_cli.session.attachments import PromptText
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open_context import Options
-    from friday_cli.session.port import SessionPort
-    from friday_cli.session.session import Session
+    from friday_cli.session.port import SessionPort, SessionReader
 
 Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
@@ -93,7 +92,7 @@ class SessionController:
     def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
         self.fold = EventFold(on_change)
         """Of the session that was opened last; each session gets a new one."""
-        self.session: Session | None = None
+        self.session: SessionPort | None = None
         self.observer: SessionObserver | None = None
         """Shows a session that another process drives, in place of `session`."""
         self.told: list[str] = []
@@ -201,7 +200,7 @@ class SessionController:
         return self.fold.state
 
     @property
-    def shown(self) -> SessionPort | None:
+    def shown(self) -> SessionReader | None:
         """What is on the screen: the session, or the read-only view."""
         return self.session or self.observer
 
@@ -231,7 +230,7 @@ class SessionController:
     @property
     def working(self) -> bool:
         """Whether the main agent is at work, or its history is being compacted."""
-        return self.session is not None and (self._compacting is not None or not self.session.idle)
+        return self.session is not None and (self._compacting is not None or not self.session.facts.idle)
 
     @property
     def agents_at_work(self) -> int:
@@ -244,67 +243,68 @@ class SessionController:
         *,
         task: str = "",
         images: tuple[Image, ...] = (),
-        bounds: Rules | None = None,
+        restriction: Restriction | None = None,
         preface: str = "",
     ) -> list[str]:
         """Send a message to the main agent, which starts with it or reads it at its next turn. Returns warnings for the user.
 
-        `task` is what the user typed, when `text` is longer; `bounds` are rules for the run that it starts; `preface` is
+        `task` is what the user typed, when `text` is longer; `restriction` limits the run that it starts; `preface` is
         text before the message in which no files are looked for. Pictures are
         sent only with a message that starts a run.
         """
+        from friday_cli.session.attachments import PromptText
+        from friday_cli.session.commands import Say
+
         session = self.require_session()
-        body, named, remarks = await session.attach(text)
-        images = (*images, *named)
-        body = "\n\n".join([*filter(None, [preface]), body, *self._pending_context])
-        self._pending_context = []
-        if session.idle:
-            session.start(
-                body, task=task or (text if isinstance(text, str) else text.text), images=images, bounds=bounds
-            )
-        else:
-            await session.send("a", body)
-            remarks += ["The agent is at work: the pictures were not sent with it."] if images else []
-        return remarks
+        sent = PromptText(text) if isinstance(text, str) else text
+        context, self._pending_context = self._pending_context, []
+        try:
+            return await session.do(Say(sent, task, preface, tuple(context), images, restriction))
+        except BaseException:
+            self._pending_context = [*context, *self._pending_context]
+            raise
 
     async def say_custom(
         self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
     ) -> list[str]:
         """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
         if custom.skill is not None:
-            preface, text, note = await self.require_session().skills.load(custom.skill, rest)
-            remarks = await self.say(text, task=task, images=images, bounds=custom.restrictions(), preface=preface)
+            from friday_cli.session.commands import LoadSkill
+
+            preface, text, note = await self.require_session().do(LoadSkill(custom.skill, rest))
+            remarks = await self.say(text, task=task, images=images, restriction=custom.restrictions(), preface=preface)
             return [note, *remarks] if note else remarks
         from friday_cli.session.attachments import prompt_of_command
 
         remarks = await self.say(
-            prompt_of_command(custom, rest), task=task, images=images, bounds=custom.restrictions()
+            prompt_of_command(custom, rest), task=task, images=images, restriction=custom.restrictions()
         )
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 
     async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:
         """Send a message to an agent; one that has ended resumes with it, and with `max_tokens` instead of what is left of
         its budget. Raises UsageError when it cannot, BudgetSpent when it needs more tokens."""
-        session = self.require_session()
-        agent = self.state.agents.get(path)
-        if agent is not None and not agent.ended:
-            await session.send(path, text)
-        else:
-            await session.start_agent(path, text, max_tokens=max_tokens)
+        from friday_cli.session.commands import Tell
+
+        await self.require_session().do(Tell(path, text, max_tokens))
 
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
         main agent reads them with the next message when `keep` is set."""
-        code, output = await self.require_session().run_command(command, on_output)
+        from friday_cli.session.commands import RunShell
+
+        ran = await self.require_session().do(RunShell(command), on_output)
         if keep:
-            kept = output[-SHELL_KEPT:]
-            self._pending_context.append(f"[I ran this command: {command}\nexit code: {code}\n{kept}]")
-        return code, output
+            kept = ran.output[-SHELL_KEPT:]
+            self._pending_context.append(f"[I ran this command: {command}\nexit code: {ran.exit_code}\n{kept}]")
+        return ran.exit_code, ran.output
 
     async def interrupt(self) -> None:
         """Abort the main agent with its sub-agents, or the compaction of its history."""
+        from friday_cli.session.commands import Stop
+
         self.cancel_compaction()
-        await self.require_session().stop("a", level="abort")
+        await self.require_session().do(Stop())
 
     def cancel_compaction(self) -> None:
         """Cancel the compaction of the history, if one runs."""
@@ -314,8 +314,10 @@ class SessionController:
     async def compact(self, instructions: str) -> tuple[int, int]:
         """Replace the history with a summary. Returns the tokens before and after. Raises UsageError, also when it is
         cancelled."""
+        from friday_cli.session.commands import Compact
+
         session = self.require_session()
-        self._compacting = task = asyncio.ensure_future(session.compact(instructions))
+        self._compacting = task = asyncio.ensure_future(session.do(Compact(instructions)))
         self._on_change()
         try:
             await asyncio.wait([task])
@@ -330,9 +332,9 @@ class SessionController:
     @property
     def mode(self) -> str:
         """The permission mode; the state has that of the last run, which may be of another process."""
-        return self.session.permissions.mode if self.session is not None else self.state.mode
+        return self.session.facts.mode if self.session is not None else self.state.mode
 
-    def require_session(self) -> Session:
+    def require_session(self) -> SessionPort:
         """The open session. Raises UsageError when none is open, or another process drives it."""
         if self.session is not None:
             return self.session

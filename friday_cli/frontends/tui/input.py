@@ -165,7 +165,7 @@ class InputController:
             from .commands import slash_commands
 
             session = self.controller.session
-            prompts = session.servers.prompts() if session is not None and session.servers is not None else ()
+            prompts = (session.facts.prompts or ()) if session is not None else ()
             return slash_commands.choices(query, self.customs, prompts)
         found = [row for row in self.profiles if query.lower() in row[0].lower()]
         return [Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}") for name, description in found]

@@ -37,9 +37,10 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     """What the status line shows now."""
     state, session = controller.state, controller.session
     root = state.root
-    badge = session.badge if session else "read only" if controller.observer else ""
-    demo = is_demo(session.model if session else root.model if root else "")
-    effort = f":{session.effort}" if session and session.effort else ""
+    now = session.facts if session else None
+    badge = now.badge if now else "read only" if controller.observer else ""
+    demo = is_demo(now.model if now else root.model if root else "")
+    effort = f":{now.effort}" if now and now.effort else ""
     totals = state.usage_of(root.path) if root else Usage()
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate", "waiting_budget") for agent in working)
@@ -47,10 +48,10 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     return StatusFacts(
         folder=folder.name,
         branch=folder.branch,
-        model=f"{session.model.partition('/')[2]}{effort}" if session else "",
-        badge=badge if session or not demo else f"{badge} · demo: scripted",
+        model=f"{now.model.partition('/')[2]}{effort}" if now else "",
+        badge=badge if now or not demo else f"{badge} · demo: scripted",
         mode=controller.mode,
-        sandbox=session.sandbox if session else "",
+        sandbox=now.sandbox if now else "",
         context=root.context / root.window if root and root.context and root.window else None,
         free=root.free if root and root.context else None,
         cost="" if demo or not totals.billed else cost(totals),

@@ -76,7 +76,7 @@ class Chat:
 
     async def stop(self, path: str = "a") -> None:
         """Abort an agent and all below it."""
-        await self.app.controller.require_session().stop(path)
+        await self.session.stop(path)
 
     @property
     def state(self) -> SessionView:
@@ -85,7 +85,7 @@ class Chat:
     @property
     def session(self) -> Session:
         """The open session. There must be one."""
-        assert self.app.controller.session is not None
+        assert isinstance(self.app.controller.session, Session)
         return self.app.controller.session
 
     async def until(self, done: Callable[[], Any], *, seconds: float = 60.0) -> None:

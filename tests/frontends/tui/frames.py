@@ -229,7 +229,7 @@ async def opened_event_chat(size: tuple[int, int], *, key: bool = True) -> Async
             async with app.run_test(size=size, notifications=True) as pilot:
                 chat = Chat(app, pilot)
                 await chat.until(lambda: app.controller.session is not None or "Welcome" in chat.frame)
-                if app.controller.session is not None:
+                if isinstance(app.controller.session, Session):
                     app.controller.session.sandbox = "bubblewrap"  # whatever this machine has
                     app.refresher.schedule_refresh()
                 event_chat = EventChat(chat)

@@ -71,7 +71,7 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         await chat.type("hurry")
         await chat.press("enter", shows="» at its next turn: hurry")
         assert "■ general first" in chat.frame  # it stays in the tree
-        assert await chat.app.controller.session.stop("a.2")
+        assert await chat.session.stop("a.2")
         await chat.until(lambda: state.agents["a.2"].ended and "at its next turn" not in chat.frame)
 
 

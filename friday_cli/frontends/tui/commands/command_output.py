@@ -158,7 +158,7 @@ async def export_file(controller: SessionController, rest: str) -> Path:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{form.suffix}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    title = await lists.title(session.id) if session.kept else ""
+    title = await lists.title(session.id) if session.facts.kept else ""
     recorded = RecordedSession(session.id, await session.history(), __version__, title)
     await asyncio.to_thread(lambda: write_file(path, form.write(recorded), replace=False))
     return path

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.session import lists
+from friday_cli.session.commands import ChooseSubAgents, ListSubAgents
 
 from .command_output import code, table
 from .context import CommandContext
@@ -43,25 +44,30 @@ async def choose(chat: CommandContext, names: Sequence[str]) -> None:
     """Let the main agent delegate to these profiles only, also after the session is opened again with other options. Raises
     UsageError."""
     controller = chat.controller
-    await controller.require_session().sub_agents.choose(names)
+    await controller.require_session().do(ChooseSubAgents(tuple(names)))
     controller.keep(sub_agents=tuple(names))
 
 
 class ChatProfileActions:
-    """The `ProfileActions` of a chat. `edited`: a file was changed that the session can read again."""
+    """The `ProfileActions` of a chat; call `read` first. `edited`: a file was changed that the session can read again."""
 
     def __init__(self, chat: CommandContext) -> None:
         self._chat = chat
+        self._rows: list[SubAgentRow] = []
         self.edited = False
 
     def rows(self) -> list[SubAgentRow]:
-        session = self._chat.controller.session
-        return session.sub_agents.rows() if session is not None else []
+        return self._rows
+
+    async def read(self) -> None:
+        """Read the profiles. Raises UsageError."""
+        self._rows = await self._chat.controller.require_session().do(ListSubAgents())
 
     async def toggle(self, name: str) -> None:
         chosen = [row.name for row in self.rows() if row.chosen]
         try:
             await choose(self._chat, [n for n in chosen if n != name] if name in chosen else [*chosen, name])
+            await self.read()
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session.commands import AcceptChanges, Fork, RestoreFile, RewindTo, UndoRewind
 
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.session.rewind import Resolve, RewindPoint, RewindResult, What
+    from friday_cli.session.commands import Resolve, What
+    from friday_cli.session.rewind import RewindPoint, RewindResult
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     Attempt = Callable[[Resolve], Awaitable[RewindResult]]
@@ -33,12 +35,12 @@ async def rewind(chat: CommandContext, rest: str) -> None:
     number, what, resolve = _arguments(rest)
     number = number or await _which(chat, await session.rewind.points())
     if number == "undo":
-        done = await settled(chat, lambda conflicts: session.rewind.undo(conflicts=conflicts), resolve)
+        done = await settled(chat, lambda conflicts: session.do(UndoRewind(conflicts=conflicts)), resolve)
         if done is not None:
             _tell(chat, "The rewind was undone.", done, "")
     elif number and (what := what or await _what(chat, int(number))):
-        attempt = partial(session.rewind.to, int(number), what)
-        done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), resolve)
+        attempt = partial(RewindTo, int(number), what)
+        done = await settled(chat, lambda conflicts: session.do(attempt(conflicts=conflicts)), resolve)
         if done is not None:
             _tell(chat, f"Went back: {_WORDS[what]}.", done, "Undo it with /rewind undo.")
             if what != "files" and done.point is not None:
@@ -92,8 +94,7 @@ class ChatReviewActions:
         chat = self._chat
         try:
             session = chat.controller.require_session()
-            attempt = partial(session.rewind.restore_file, key, agent)
-            done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), alone=True)
+            done = await settled(chat, lambda conflicts: session.do(RestoreFile(key, agent, conflicts)), alone=True)
         except FridayError as error:
             chat.say_note(str(error), "error")
         else:
@@ -103,7 +104,7 @@ class ChatReviewActions:
     async def accept(self, key: str) -> None:
         """Accept the changes of a file so far."""
         try:
-            await self._chat.controller.require_session().rewind.accept(key)
+            await self._chat.controller.require_session().do(AcceptChanges(key))
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 
@@ -116,7 +117,7 @@ class ChatReviewActions:
 async def fork(chat: CommandContext, rest: str) -> None:
     """Fork the session before a message, and open the fork. Raises UsageError."""
     session = chat.controller.require_session()
-    if not session.kept:
+    if not session.facts.kept:
         raise UsageError("Nothing of this session is kept, so it cannot be forked.")
     points = await session.rewind.points()
     if not points:
@@ -129,7 +130,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
     if number != "all" and not number.isdecimal():
         raise UsageError(f"{number} is not the number of a message.", hint="Write /fork NUMBER, or /fork all.")
     at = None if number == "all" else int(number)
-    name = await session.rewind.fork(at)
+    name = await session.do(Fork(at))
     if chat.controller.working:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
@@ -162,7 +163,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
     """The number of the message that the user chooses, "undo", or "" for none."""
     rows, about = _rows(points), _about(points)
     try:
-        last = await chat.controller.require_session().rewind.undo(dry_run=True)
+        last = await chat.controller.require_session().do(UndoRewind(dry_run=True))
     except UsageError:
         pass  # there is none
     else:
@@ -175,7 +176,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:
-    told = await chat.controller.require_session().rewind.to(number, "both", dry_run=True)
+    told = await chat.controller.require_session().do(RewindTo(number, dry_run=True))
     if not (told.files or told.conflicts or told.lost):
         return "conversation"
     rows = [

@@ -11,34 +11,39 @@ from .command_output import code
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.mcp.pool import ServerPool, ServerRow
+    from collections.abc import Sequence
+
+    from friday_cli.mcp.pool import ServerRow
 
 
 def is_prompt(chat: CommandContext, name: str) -> bool:
     """Whether a command is the prompt of a server, which the session replaces by its text."""
     session = chat.controller.session
-    return name.startswith(SERVER_PREFIX) and session is not None and session.servers is not None
+    return name.startswith(SERVER_PREFIX) and session is not None and session.facts.prompts is not None
 
 
 async def run(chat: CommandContext, rest: str) -> None:
     """Show the servers, or reconnect one of them. Raises UsageError, ServerError."""
-    pool = chat.controller.require_session().servers
-    if pool is None:
-        raise UsageError("This session has no MCP servers.", hint="`friday mcp add` adds one.")
+    from friday_cli.session.commands import ListServers, ReconnectServer
+
+    session = chat.controller.require_session()
+    rows = await session.do(ListServers())
     action, _, name = rest.partition(" ")
     if not action:
-        chat.show_card(card(pool))
+        chat.show_card(card(rows, session.facts.prompts or ()))
     elif action == "reconnect" and name.strip():
-        await pool.reconnect(name.strip())
+        await session.do(ReconnectServer(name.strip()))
         chat.say_note(f"Connected to {name.strip()}.")
     else:
         raise UsageError("Usage: /mcp, or /mcp reconnect NAME.")
 
 
-def card(pool: ServerPool) -> str:
+def card(rows: Sequence[ServerRow], prompts_of_servers: Sequence[tuple[str, str, str]]) -> str:
     """The servers as Markdown, and their prompts."""
-    text = "\n".join(_server(row) for row in pool.rows())
-    lines = [f"- {code(f'/{name} {usage}'.strip(), 120)} {code(about, 200)}" for name, usage, about in pool.prompts()]
+    text = "\n".join(_server(row) for row in rows)
+    lines = [
+        f"- {code(f'/{name} {usage}'.strip(), 120)} {code(about, 200)}" for name, usage, about in prompts_of_servers
+    ]
     prompts = "\n\nPrompts:\n\n" + "\n".join(lines) if lines else ""
     return f"**MCP servers**: `/mcp reconnect NAME` connects again.\n\n{text}{prompts}"
 

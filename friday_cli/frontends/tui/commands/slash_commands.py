@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.session import lists
+from friday_cli.session.commands import ListRules, RevokeRule, SetMode
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
@@ -85,12 +86,12 @@ async def _mode(chat: CommandContext, rest: str) -> None:
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:
-            await chat.controller.require_session().permissions.set_mode(mode)
+            await chat.controller.require_session().do(SetMode(mode))
 
 
 @command("plan", "Mode plan: read-only")
 async def _plan(chat: CommandContext, rest: str) -> None:
-    await chat.controller.require_session().permissions.set_mode("plan")
+    await chat.controller.require_session().do(SetMode("plan"))
 
 
 @command("agents", "The tree of all agents of the session", aliases=("tasks",))
@@ -105,8 +106,8 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
         await profiles.choose(chat, names)
         chat.say_note(f"Sub-agents of the main agent: {', '.join(names)}.")
         return
-    chat.controller.require_session()
     actions = profiles.ChatProfileActions(chat)
+    await actions.read()
     await chat.show_profiles(actions)
     if not actions.edited:
         return
@@ -124,7 +125,7 @@ async def _mcp(chat: CommandContext, rest: str) -> None:
 @command("context", "What the context window holds")
 async def _context(chat: CommandContext, rest: str) -> None:
     session, root = chat.controller.session, chat.controller.state.root
-    window = (root.window if root else 0) or (session.context_window if session else 0)
+    window = (root.window if root else 0) or (session.facts.context_window if session else 0)
     chat.show_card(command_output.context_card(chat.controller.state, window))
 
 
@@ -140,7 +141,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
     if not rest:
         state = chat.controller.state
         places = await asyncio.to_thread(lists.rule_places, chat.controller.options.cwd)
-        found = session.permissions.rules() if session else []
+        found = await session.do(ListRules()) if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
         chat.show_card(command_output.rules_card(chat.controller.mode, state, rows))
@@ -153,7 +154,8 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 async def _revoke(chat: CommandContext, wanted: str) -> None:
     """Remove an allow rule of this session or of the settings."""
     session = chat.controller.require_session()
-    found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
+    rules = await session.do(ListRules())
+    found = {str(r): r for r in rules if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
     places = await asyncio.to_thread(lists.rule_places, chat.controller.options.cwd)
@@ -163,7 +165,7 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
         return
     if wanted not in found:
         raise UsageError(f"No such rule: {wanted}.", hint=f"Rules: {', '.join(found)}.")
-    await session.permissions.revoke(found[wanted])
+    await session.do(RevokeRule(found[wanted]))
     chat.say_note(f"Rule removed: {wanted}.")
 
 

@@ -59,7 +59,7 @@ class PlainChat:
         for number, code in _ENDS.items():
             loop.add_signal_handler(number, self._leave, code)
         await self.controller.open()
-        badge = self.controller.session.badge if self.controller.session else ""
+        badge = self.controller.session.facts.badge if self.controller.session else ""
         self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
         if watched_now := read_only_reason(self.controller):
             self._say(f"{watched_now}.")
