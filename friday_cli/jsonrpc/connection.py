@@ -109,6 +109,7 @@ class RpcConnection:
             task = asyncio.create_task(self._answer(ident, method, params or {}))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
+            task.set_name(_task_name(ident))
 
     def _too_long(self, message: LongMessage) -> None:
         """Fails the one request that it belongs to. Raises FramingError if that cannot be known: it might wait forever."""
@@ -154,6 +155,12 @@ class RpcConnection:
             reply = {"error": {"code": INTERNAL_ERROR, "message": self._report_defect(error)}}
         self._write({"jsonrpc": "2.0", "id": ident, **reply})
 
+    def cancel(self, ident: Any) -> None:
+        """Stop answering a request, which the other side has withdrawn."""
+        for task in self._running:
+            if task.get_name() == _task_name(ident):
+                task.cancel()
+
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification."""
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
@@ -184,3 +191,7 @@ class RpcConnection:
             self._channel.write(self._framing.frame(data))
         except (OSError, ValueError):
             self._closed = True
+
+
+def _task_name(ident: Any) -> str:
+    return f"answer {ident!r:.40}"

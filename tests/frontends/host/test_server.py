@@ -1,0 +1,251 @@
+"""A session through its socket: the same events and results as in its own process, for one or several frontends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.events import Envelope, PermissionAnswered, PermissionAsked, TextDelta
+from friday_cli.frontends.host import server as host
+from friday_cli.session import commands as c
+from friday_cli.session import wire
+from friday_cli.session.attachments import PromptText
+from friday_cli.session.remote import RemoteSession
+from friday_cli.session.session import Session
+from friday_cli.system import session_socket
+from friday_cli.view.follower import SessionFollower
+from tests.session.harness import Harness, does
+
+
+class Watched:
+    """A connected frontend, and the events that it was given."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self.session = session
+        self.seen: list[Envelope] = []
+        self.follower = SessionFollower(session, lambda envelope, replayed: self.seen.append(envelope))
+
+    async def until(self, kind: type, count: int = 1) -> Any:
+        """The event of a kind, when `count` of them have come."""
+        async with asyncio.timeout(30):
+            await self.follower.until(lambda: sum(isinstance(e.event, kind) for e in self.seen) >= count)
+        return [e.event for e in self.seen if isinstance(e.event, kind)][count - 1]
+
+
+@asynccontextmanager
+async def served(session: Session, frontends: int = 1) -> AsyncIterator[tuple[host.SessionServer, list[Watched]]]:
+    ended: list[str] = []
+    server = host.SessionServer(session, lambda: ended.append("end"))
+    server.open()
+    watched: list[Watched] = []
+    try:
+        for _ in range(frontends):
+            remote = await RemoteSession.connect(session.id)
+            assert remote is not None
+            watched.append(Watched(remote))
+        yield server, watched
+    finally:
+        for one in watched:
+            await one.session.close()
+            await one.follower.finished()
+        await server.close()
+
+
+ASKS = {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]}
+
+
+async def test_several_frontends_see_all_of_a_session_and_one_answer_counts(harness: Harness) -> None:
+    harness.plays(ASKS)
+    async with harness.session(attended=True) as session, served(session, 3) as (_, watched):
+        first, second, third = watched
+        assert await first.session.do(c.Say(PromptText("make it"))) == []
+        asked = await first.until(PermissionAsked)
+        for one in (second, third):
+            assert await one.until(PermissionAsked) == asked
+        answers = await asyncio.gather(
+            first.session.do(c.Answer(asked.id, ApprovalAnswer("allow"))),
+            second.session.do(c.Answer(asked.id, ApprovalAnswer("deny"))),
+            third.session.do(c.Answer(asked.id, ApprovalAnswer("deny"))),
+        )
+        assert sorted(answers) == [False, False, True]
+        for one in watched:
+            assert (await one.until(PermissionAnswered)).decision == "allow"
+        async with asyncio.timeout(30):
+            while not all(one.session.facts.idle for one in watched):  # noqa: ASYNC110 - facts have no event
+                await asyncio.sleep(0.02)
+        kept = await session.history()
+        for one in watched:
+            async with asyncio.timeout(30):
+                await one.follower.until(lambda one=one: len([e for e in one.seen if e.seq]) >= len(kept))
+            assert [e for e in one.seen if e.seq] == kept
+            assert "all done" in "".join(e.event.text for e in one.seen if isinstance(e.event, TextDelta))
+        assert (harness.project / "made").exists()
+
+
+async def test_a_frontend_that_comes_late_reads_the_log_first(harness: Harness) -> None:
+    async with harness.after_run() as session, served(session) as (_, [late]):
+        kept = await session.history()
+        await late.follower.caught_up.wait()
+        assert [e for e in late.seen if e.seq] == kept
+        assert late.session.since == len(kept)
+        assert await late.session.history() == kept
+
+
+async def test_errors_output_and_a_withdrawn_request_cross(harness: Harness) -> None:
+    async with harness.session() as session, served(session) as (_, [one]):
+        with pytest.raises(UsageError, match=r"There is no agent 'a\.9'"):
+            await one.session.do(c.Tell("a.9", "hello"))
+        output: list[str] = []
+        assert await one.session.do(c.RunShell("echo one; exit 3"), output.append) == c.ShellResult(3, "one\n")
+        assert "".join(output) == "one\n"
+        running = asyncio.create_task(one.session.do(c.RunShell("echo begun; sleep 60"), output.append))
+        async with asyncio.timeout(30):
+            while output[-1] != "begun\n":  # noqa: ASYNC110 - a callback of the test
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert await one.session.do(c.SetMode("plan")) is None
+        assert one.session.facts.mode == "plan"
+
+
+async def test_a_slow_frontend_is_let_go_and_reads_the_log_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "LAG_S", 0.05)
+    text = "word " * 100_000
+    harness.plays({"a": [{"text": text}, {"text": "short"}]})
+    async with harness.session() as session, served(session, 0) as (server, _):
+        raw = await asyncio.to_thread(session_socket.connect, session.id)
+        assert raw is not None
+        reader, writer = await asyncio.open_unix_connection(sock=raw, limit=1024)
+        writer.write(line("hello", protocol=wire.PROTOCOL, friday="0") + line("follow", after=0))
+        await session.prompt("go")  # much more than the socket takes, and nothing is read
+        async with asyncio.timeout(30):
+            while server.clients:  # noqa: ASYNC110 - the server has no event
+                await asyncio.sleep(0.01)
+        writer.close()
+        again = await RemoteSession.connect(session.id)
+        assert again is not None
+        watched = Watched(again)
+        await watched.follower.caught_up.wait()
+        assert [e for e in watched.seen if e.seq] == await session.history()
+        await again.close()
+        await watched.follower.finished()
+
+
+def line(method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\xff garbage\n",
+        b"[" * 200_000 + b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        line("do", command={"do": "stop"}),
+        line("hello", protocol=wire.PROTOCOL + 1, friday="9.9"),
+        line("hello", protocol=wire.PROTOCOL - 1, friday="0.1"),
+        line("hello", protocol=wire.PROTOCOL) + line("do", command={"do": "everything"}),
+        line("hello", protocol=wire.PROTOCOL) + line("follow", after="x"),
+        line("hello", protocol=wire.PROTOCOL) + line("no such method"),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "do", "params": "' + b"x" * (wire.MOST_SENT + 10) + b'"}\n',
+    ],
+    ids=["garbage", "nested", "http", "no hello", "newer", "older", "command", "params", "method", "too long"],
+)
+async def test_what_cannot_be_understood_changes_nothing(harness: Harness, sent: bytes) -> None:
+    async with harness.after_run() as session, served(session) as (_, [other]):
+        before = len(await session.history())
+        raw = await asyncio.to_thread(session_socket.connect, session.id)
+        assert raw is not None
+        reader, writer = await asyncio.open_unix_connection(sock=raw, limit=2**20)
+        writer.write(sent)
+        async with asyncio.timeout(60):
+            lines = [json.loads(await reader.readline()) for _ in range(sent.count(b"\n") - (b"HTTP" in sent))]
+        assert "error" in lines[-1], lines
+        writer.close()
+        assert await other.session.do(c.Stop()) == 0
+        assert len(await session.history()) == before
+
+
+async def test_an_older_or_newer_owner_is_named(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with harness.session() as session, served(session, 0):
+        for version in (wire.PROTOCOL - 1, wire.PROTOCOL + 1):
+            with monkeypatch.context() as patch:
+                patch.setattr("friday_cli.session.remote.wire", _Other(version))
+                with pytest.raises(UsageError, match="do not understand each other"):
+                    await RemoteSession.connect(session.id)
+
+
+class _Other:
+    """`wire` as another version has it."""
+
+    def __init__(self, version: int) -> None:
+        self.PROTOCOL = version
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(wire, name)
+
+
+async def test_a_stale_socket_is_replaced_and_nobody_there_is_none(harness: Harness) -> None:
+    async with harness.session() as session:
+        assert await RemoteSession.connect(session.id) is None
+        old = session_socket.listen(session.id)
+        old.close()  # the process died: the file stays
+        assert await RemoteSession.connect(session.id) is None
+        async with served(session) as (server, [one]):
+            assert one.session.facts.idle
+            path = session_socket.socket_folder() / f"{session.id}.sock"
+            assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+            assert session_socket.sessions() == [session.id]
+            assert server.clients == 1
+        assert session_socket.sessions() == []
+
+
+async def test_a_folder_of_others_and_a_link_are_refused(harness: Harness) -> None:
+    folder = session_socket.socket_folder()
+    folder.mkdir(parents=True)
+    folder.chmod(0o770)
+    async with harness.session() as session:
+        for go in (session_socket.listen, session_socket.connect):
+            with pytest.raises(FridayError, match="open to other users"):
+                go(session.id)
+        folder.rmdir()
+        other = harness.project.parent / "other"
+        other.mkdir(0o700)
+        folder.symlink_to(other)
+        with pytest.raises(FridayError, match="No socket can be made"):
+            session_socket.listen(session.id)
+        assert session_socket.connect(session.id) is None
+
+
+async def test_a_long_path_works(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRIDAY_HOME", os.environ["FRIDAY_HOME"] + "/" + "long" * 40)
+    async with harness.session() as session, served(session) as (_, [one]):
+        assert one.session.facts.idle
+
+
+async def test_a_process_of_another_user_is_not_served(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with harness.session() as session, served(session, 0) as (server, _):
+        monkeypatch.setattr(session_socket, "peer_uid", lambda connection: os.geteuid() + 1)
+        with pytest.raises(FridayError, match="of another user"):
+            session_socket.connect(session.id)
+        folder = session_socket.socket_folder()
+        raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        raw.setblocking(False)
+        handle = os.open(folder, os.O_RDONLY)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(raw, f"/proc/self/fd/{handle}/{session.id}.sock")
+        os.close(handle)
+        assert await loop.sock_recv(raw, 10) == b""
+        raw.close()
+        assert server.clients == 0
