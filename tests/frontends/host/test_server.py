@@ -126,7 +126,7 @@ async def test_a_slow_frontend_is_let_go_and_reads_the_log_again(
     async with harness.session() as session, served(session, 0) as (server, _):
         raw = await asyncio.to_thread(session_socket.connect, session.id)
         assert raw is not None
-        reader, writer = await asyncio.open_unix_connection(sock=raw, limit=1024)
+        _, writer = await asyncio.open_unix_connection(sock=raw, limit=1024)
         writer.write(line("hello", protocol=wire.PROTOCOL, friday="0") + line("follow", after=0))
         await session.prompt("go")  # much more than the socket takes, and nothing is read
         async with asyncio.timeout(30):

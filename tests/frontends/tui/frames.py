@@ -37,6 +37,7 @@ from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
 from friday_cli.session.open_context import Options
+from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 from tests.frontends.tui.chat import Chat

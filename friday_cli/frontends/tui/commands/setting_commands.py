@@ -18,7 +18,7 @@ from .session_commands import resumable
 async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
         session = chat.controller.session
-        now = session.model if session else "none"
+        now = session.facts.model if session else "none"
         names = await lists.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and chat.controller.session is not None:
@@ -34,7 +34,7 @@ async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
         raise UsageError(f"Unknown effort {rest!r}.", hint=f"Known efforts: {', '.join(EFFORTS)}.")
     session = chat.controller.session
-    now = session.effort if session else None
+    now = session.facts.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest and await chat.reopen(effort=rest, resume=resumable(chat)):
