@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines
+from friday_cli.store.listing import last_event, run_query
 from friday_cli.store.store import Store
 from friday_cli.system import session_socket
 from friday_cli.system.paths import store_path
@@ -165,14 +166,13 @@ class RemoteSession:
         link = await _Link.open(session, env)
         if link is None:
             return None
-        store = Store(store_path(env))
+        path = store_path(env)
         try:
-            since = await store.last_event(session)
+            since = await asyncio.to_thread(run_query, path, lambda db: last_event(db, session))
         except BaseException:
             await link.close()
-            await store.close()
             raise
-        return cls(session, store, link, since, env)
+        return cls(session, Store(path), link, since, env)
 
     @property
     def facts(self) -> SessionFacts:

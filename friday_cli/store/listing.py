@@ -60,6 +60,12 @@ def last_conversation(db: sqlite3.Connection, cwd: str, now: float) -> str | Non
     return None if found is None else str(found[0])
 
 
+def last_event(db: sqlite3.Connection, session: str) -> int:
+    """The number of the newest event of a session, 0 if there is none."""
+    query = "SELECT max(e.seq) FROM sessions s JOIN events e ON e.session = s.key WHERE s.id = ?"
+    return int(db.execute(query, (session,)).fetchone()[0] or 0)
+
+
 def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:
     """Sessions in which an agent ran, the newest first."""
     of_folder = "" if cwd is None else "s.cwd = :cwd AND "

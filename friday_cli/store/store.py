@@ -91,11 +91,6 @@ class Store:
         """The events of a session after number `after`, of one agent or of all."""
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
 
-    async def last_event(self, session: str) -> int:
-        """The number of the newest event of a session, 0 if there is none."""
-        query = "SELECT max(e.seq) FROM sessions s JOIN events e ON e.session = s.key WHERE s.id = ?"
-        return await self._reader.read(lambda db: db.execute(query, (session,)).fetchone()[0] or 0)
-
     async def newest(self, session: str, kinds: Sequence[str], most: int) -> list[Envelope]:
         """The newest events of some kinds in a session, at most `most`, in order."""
         return await self._reader.read(lambda db: newest_events(db, session, kinds, most))

@@ -257,12 +257,10 @@ class SessionController:
 
         session = self.require_session()
         sent = PromptText(text) if isinstance(text, str) else text
-        context, self._pending_context = self._pending_context, []
-        try:
-            return await session.do(Say(sent, task, preface, tuple(context), images, restriction))
-        except BaseException:
-            self._pending_context = [*context, *self._pending_context]
-            raise
+        context = tuple(self._pending_context)
+        remarks = await session.do(Say(sent, task, preface, context, images, restriction))
+        del self._pending_context[: len(context)]
+        return remarks
 
     async def say_custom(
         self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
@@ -276,9 +274,8 @@ class SessionController:
             return [note, *remarks] if note else remarks
         from friday_cli.session.attachments import prompt_of_command
 
-        remarks = await self.say(
-            prompt_of_command(custom, rest), task=task, images=images, restriction=custom.restrictions()
-        )
+        prompt = prompt_of_command(custom, rest)
+        remarks = await self.say(prompt, task=task, images=images, restriction=custom.restrictions())
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 
     async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:
