@@ -74,7 +74,7 @@ class LoadSkill(Command[tuple[str, str, str]], frozen=True, tag="load_skill"):
     arguments: str
 
 
-class Answer(Command[bool], frozen=True, tag="answer"):
+class AnswerQuestion(Command[bool], frozen=True, tag="answer"):
     """Answer a permission request or a question; False if it is no longer open."""
 
     ask_id: str
@@ -208,7 +208,7 @@ class Fork(Command[str], frozen=True, tag="fork"):
 
 
 AnyCommand = (
-    Say | Tell | LoadSkill | Answer | RunShell | Stop | SendToBackground | Compact | ApplyWorktree | DiscardWorktree | SetMode
+    Say | Tell | LoadSkill | AnswerQuestion | RunShell | Stop | SendToBackground | Compact | ApplyWorktree | DiscardWorktree | SetMode
     | ListRules | RevokeRule | ListSubAgents | ChooseSubAgents | ListServers | ReconnectServer | RewindTo | UndoRewind
     | RestoreFile | AcceptChanges | Fork
 )  # fmt: skip

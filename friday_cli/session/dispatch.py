@@ -59,7 +59,7 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.Say: _say,
     c.Tell: _tell,
     c.LoadSkill: lambda session, do: session.skills.load(do.skill, do.arguments),
-    c.Answer: lambda session, do: session.answer(do.ask_id, do.answer),
+    c.AnswerQuestion: lambda session, do: session.answer(do.ask_id, do.answer),
     c.Stop: lambda session, do: session.stop(do.path, level=do.level),
     c.SendToBackground: lambda session, do: session.detach(do.path),
     c.Compact: lambda session, do: session.compact(do.instructions),

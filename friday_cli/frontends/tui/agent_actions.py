@@ -54,9 +54,9 @@ class AgentActions:
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
         """Answer a question or a permission request."""
-        from friday_cli.session.commands import Answer
+        from friday_cli.session.commands import AnswerQuestion
 
-        if not await self._controller.require_session().do(Answer(ask_id, answer)):
+        if not await self._controller.require_session().do(AnswerQuestion(ask_id, answer)):
             self._services.say_note(
                 "That question is no longer open: it was answered elsewhere, or withdrawn.", "warning"
             )

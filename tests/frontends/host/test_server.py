@@ -72,9 +72,9 @@ async def test_several_frontends_see_all_of_a_session_and_one_answer_counts(harn
         for one in (second, third):
             assert await one.until(PermissionAsked) == asked
         answers = await asyncio.gather(
-            first.session.do(c.Answer(asked.id, ApprovalAnswer("allow"))),
-            second.session.do(c.Answer(asked.id, ApprovalAnswer("deny"))),
-            third.session.do(c.Answer(asked.id, ApprovalAnswer("deny"))),
+            first.session.do(c.AnswerQuestion(asked.id, ApprovalAnswer("allow"))),
+            second.session.do(c.AnswerQuestion(asked.id, ApprovalAnswer("deny"))),
+            third.session.do(c.AnswerQuestion(asked.id, ApprovalAnswer("deny"))),
         )
         assert sorted(answers) == [False, False, True]
         for one in watched:

@@ -9,7 +9,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.session.commands import Answer
+from friday_cli.session.commands import AnswerQuestion
 from friday_cli.view import PendingAsk
 
 from ..controller import SessionController
@@ -89,7 +89,7 @@ class PlainApprovals:
             self._say(f"Type a number from 1 to {len(options)}.")
             return
         self._denial, self._words = None, False
-        await self._controller.require_session().do(Answer(self._shown, answer))
+        await self._controller.require_session().do(AnswerQuestion(self._shown, answer))
 
 
 def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> tuple[list[str], bool]:
