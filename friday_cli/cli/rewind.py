@@ -12,9 +12,9 @@ import typer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.session.commands import Resolve, What
-from friday_cli.session.rewind import Rewinder, RewindResult, points, without_agents
+from friday_cli.session.rewind import Rewinder, points, without_agents
 from friday_cli.session.rewind import fork as fork_session
+from friday_cli.session.rewind_result import Resolve, RewindResult, What
 from friday_cli.workspace.checkpoints.review import FileDiff
 
 from .output import Style, confirm, remark, show, show_json, show_painted, show_table, when

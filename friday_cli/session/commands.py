@@ -18,19 +18,13 @@ from friday_cli.extensions.skills.skill import Skill
 from friday_cli.extensions.tool_lists import Restriction
 
 from .attachments import PromptText
+from .rewind_result import Resolve, RewindResult, What
 
 if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentRow  # noqa: F401 - in the type of a result
     from friday_cli.mcp.pool import ServerRow  # noqa: F401
 
-    from .rewind import RewindResult  # noqa: F401
-
 R = TypeVar("R")
-What = Literal["files", "conversation", "both"]
-"""What a rewind restores."""
-Resolve = Literal["ask", "overwrite", "leave"]
-"""What to do with files that were changed after the agents' last change: change nothing at all and report them, restore them
-too (their current content is kept), or leave them as they are."""
 
 
 class Command(msgspec.Struct, Generic[R], frozen=True, tag_field="do", omit_defaults=True):
@@ -171,7 +165,7 @@ class ReconnectServer(Command[None], frozen=True, tag="reconnect_server"):
 # ---- going back ------------------------------------------------------------------------------------------------------
 
 
-class RewindTo(Command["RewindResult"], frozen=True, tag="rewind_to"):
+class RewindTo(Command[RewindResult], frozen=True, tag="rewind_to"):
     """See `Rewinder.to`."""
 
     number: int
@@ -180,14 +174,14 @@ class RewindTo(Command["RewindResult"], frozen=True, tag="rewind_to"):
     conflicts: Resolve = "ask"
 
 
-class UndoRewind(Command["RewindResult"], frozen=True, tag="undo_rewind"):
+class UndoRewind(Command[RewindResult], frozen=True, tag="undo_rewind"):
     """See `Rewinder.undo`."""
 
     dry_run: bool = False
     conflicts: Resolve = "ask"
 
 
-class RestoreFile(Command["RewindResult"], frozen=True, tag="restore_file"):
+class RestoreFile(Command[RewindResult], frozen=True, tag="restore_file"):
     """See `Rewinder.restore_file`."""
 
     key: str
@@ -219,9 +213,7 @@ def result_type(command: Command[Any]) -> Any:
     from friday_cli.agents.sub_agents import SubAgentRow
     from friday_cli.mcp.pool import ServerRow
 
-    from .rewind import RewindResult
-
-    named = {"list[SubAgentRow]": list[SubAgentRow], "list[ServerRow]": list[ServerRow], "RewindResult": RewindResult}
+    named = {"list[SubAgentRow]": list[SubAgentRow], "list[ServerRow]": list[ServerRow]}
     (found,) = type(command).__orig_bases__[0].__args__  # type: ignore[attr-defined]
     return named.get(getattr(found, "__forward_arg__", ""), found)
 

@@ -12,9 +12,9 @@ from . import commands as c
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
 
-    from .session import Session
-
 R = TypeVar("R")
+Session = Any
+"""A `Session`, which imports this module and so cannot be named here."""
 OnOutput = Callable[[str], None]
 
 
@@ -28,6 +28,7 @@ async def carry_out(session: Session, command: c.Command[R], on_output: OnOutput
 
 async def _say(session: Session, say: c.Say) -> list[str]:
     body, named, remarks = await session.attach(say.text)
+    assert isinstance(remarks, list)
     images = (*say.images, *named)
     body = "\n\n".join(text for text in (say.before, body, *say.after) if text)
     if session.idle:
@@ -46,9 +47,10 @@ async def _tell(session: Session, tell: c.Tell) -> None:
 
 
 def _servers(session: Session) -> ServerPool:
-    if session.servers is None:
+    servers: ServerPool | None = session.servers
+    if servers is None:
         raise UsageError("This session has no MCP servers.", hint="`friday mcp add` adds one.")
-    return session.servers
+    return servers
 
 
 async def _at_once(value: R) -> R:

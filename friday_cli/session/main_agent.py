@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from friday_cli.extensions.tool_lists import Restriction
 
-    from .rewind import RewindResult
+    from .rewind_result import RewindResult
 
 NAMED_FILES = 20
 """Restored files that are named to the model; the others are elided."""

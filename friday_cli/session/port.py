@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from .commands import Command
-    from .rewind import RewindPoint
+    from .rewind_result import RewindPoint
 
 R = TypeVar("R")
 

@@ -18,46 +18,18 @@ from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentStarted, Envelope, Rewound, SessionStarted
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints.blobs import MEGABYTE, Blobs, baseline_of, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
-from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
+from friday_cli.workspace.checkpoints.restore_plan import RestorePlan, plan
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
 
-from .commands import Resolve, What
 from .file_recovery import recover_files
-
-
-class RewindPoint(msgspec.Struct, frozen=True):
-    """A message of the person. `number` counts from 1 in the current conversation; a rewind restores the state right before
-    event `seq`. `at`: Unix seconds. `files`: files that agents and their commands changed since, as far as recorded."""
-
-    number: int
-    seq: int
-    text: str
-    at: float
-    files: tuple[str, ...] = ()
-
-
-class RewindResult(msgspec.Struct, frozen=True):
-    """What a rewind did, or would do if not `done`. `point`: the message it goes back to; None if it undoes a rewind.
-
-    `files`: restored files (`seen` says "restored" or "deleted" for a file that was deleted or created). `conflicts`: files
-    that were changed after the agents' last change; with any of them nothing is done until a person decides. `lost`: files
-    that cannot be restored, with the reason.
-    """
-
-    what: What
-    done: bool
-    point: RewindPoint | None = None
-    files: tuple[FileChange, ...] = ()
-    conflicts: tuple[RestoreConflict, ...] = ()
-    lost: tuple[RestoreConflict, ...] = ()
+from .rewind_result import Resolve, RewindPoint, RewindResult, What
 
 
 class Rewinder:

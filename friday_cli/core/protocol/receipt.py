@@ -33,6 +33,13 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     seen: str = ""
 
 
+class RestoreConflict(msgspec.Struct, frozen=True):
+    """A file that no longer has the content that the agents left, or that cannot be restored, and the reason."""
+
+    path: str
+    reason: str
+
+
 class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file before and after a change. `path` as in `FileChange`; `raw` is its bytes in hex when they are not UTF-8.
     `before` and `after` are the sha256 of the content (of a link: of its target), "" for no file; `mode` and `new_mode`

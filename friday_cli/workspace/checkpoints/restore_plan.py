@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.receipt import FileChange, KeptFile
+from friday_cli.core.protocol.receipt import FileChange, KeptFile, RestoreConflict
 from friday_cli.core.text.diff import difference
 from friday_cli.system.safe_files import remove_unfinished
 
@@ -39,13 +39,6 @@ class WritableFolders(Protocol):
     def root_of(self, path: Path) -> Path | None:
         """The root that contains `path`, None if it may not be written."""
         ...
-
-
-class RestoreConflict(msgspec.Struct, frozen=True):
-    """A file that no longer has the content that the agents left, or that cannot be restored, and the reason."""
-
-    path: str
-    reason: str
 
 
 class RestorePlan(msgspec.Struct, frozen=True):

@@ -15,8 +15,7 @@ from friday_cli.session.commands import AcceptChanges, Fork, RestoreFile, Rewind
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.session.commands import Resolve, What
-    from friday_cli.session.rewind import RewindPoint, RewindResult
+    from friday_cli.session.rewind_result import Resolve, RewindPoint, RewindResult, What
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     Attempt = Callable[[Resolve], Awaitable[RewindResult]]
