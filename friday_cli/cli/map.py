@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
+from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.frontends.options import SESSION, SHARED, Option
 from friday_cli.system.paths import text_of, working_folder
 
@@ -42,7 +42,14 @@ Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
 _ITEMS, _LIMITS, _RUN = "Items", "Limits", "Batch"
 _SHARED = {option.dest: option for option in SHARED}
 OPTIONS: tuple[Option, ...] = (
-    Option(("--items",), "text", "File with one JSON value in each line.", "FILE", group=_ITEMS),
+    Option(
+        ("--items",),
+        "text",
+        "File with a JSON value in each line, .csv or .tsv with a header, .parquet, SQLite, or a folder with --glob.",
+        "FILE",
+        group=_ITEMS,
+    ),
+    Option(("--query",), "text", "The select that gives the items of a SQLite file.", "SQL", group=_ITEMS),
     Option(("--glob",), "text", "Files as items: {path}, {name}, {content}.", "PATTERN", group=_ITEMS),
     Option(("--over",), "text", "Command whose output lines are the items: {line}.", "COMMAND", group=_ITEMS),
     Option(
@@ -70,7 +77,14 @@ OPTIONS: tuple[Option, ...] = (
         ("embedded", "ray"),
         _RUN,
     ),
-    Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
+    Option(
+        ("--output",),
+        "text",
+        "Write the results to this file: .csv, a table of a SQLite file (.db, .sqlite), else JSON lines.",
+        "FILE",
+        group=_RUN,
+    ),
+    Option(("--output-table",), "text", "Table for the results in a SQLite file (friday_results).", "NAME", group=_RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
     Option(
         ("--max-cost",),
@@ -162,10 +176,7 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
     from friday_cli.agents.output_schema import read_schema
     from friday_cli.map.job import MapJob
 
-    names: tuple[Source, ...] = ("items", "glob", "over")
-    sources = [name for name in names if values[name] is not None]
-    if len(sources) != 1:
-        raise UsageError("Give the items by one of --items, --glob and --over.")
+    source, items = _source(values, folder)
     if values["max_cost"] is None and values["max_tokens"] is None:
         raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars, or --max-tokens.")
     parallel, sample = values["parallel"], values["sample"]
@@ -173,13 +184,12 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         raise UsageError("--parallel must be from 1 to 64.")
     if sample is not None and sample < 0:
         raise UsageError("--sample must not be below 0.")
-    (source,) = sources
     options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
     return MapJob(
         folder,
         values["what"],
         source,
-        values[source],
+        items,
         values["task"] or "",
         values["max_cost"],
         schema=read_schema(values["schema"], "--schema"),
@@ -194,7 +204,29 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         engine=values["engine"] or "embedded",
         tokens=values["max_tokens"],
         item_tokens=values["per_item_tokens"],
+        query=values["query"] or "",
+        table=values["output_table"] or "",
     )
+
+
+def _source(values: dict[str, Any], folder: str) -> tuple[Source, str]:
+    """What names the items, and how. Raises UsageError."""
+    items, pattern = values["items"], values["glob"]
+    if values["query"] is not None and items is None:
+        raise UsageError("--query needs --items with a SQLite file.")
+    if items is not None and os.path.isdir(os.path.join(folder, items)):
+        if pattern is None or values["over"] is not None:
+            raise UsageError(f"--items: {items} is a folder: add --glob with a pattern such as '**/*.md'.")
+        below = os.path.relpath(os.path.realpath(os.path.join(folder, items)), os.path.realpath(folder))
+        if below.startswith(".."):
+            raise UsageError(f"--items: {items} is not below {folder}.", hint="Use -C with that folder.")
+        return "glob", pattern if below == "." else f"{below}/{pattern}"
+    names: tuple[Source, ...] = ("items", "glob", "over")
+    sources = [name for name in names if values[name] is not None]
+    if len(sources) != 1:
+        raise UsageError("Give the items by one of --items, --glob and --over.")
+    (source,) = sources
+    return source, values[source]
 
 
 def _run(job: MapJob, *, yes: bool) -> int:
@@ -273,32 +305,15 @@ def _options(job: MapJob) -> Any:
 
 async def _put_results(store: MapStore, batch: str, job: MapJob, reduced: str) -> None:
     """Write the results: to the file, else to standard output; a terminal gets only the reduced one."""
+    from friday_cli.map import results
+
     if job.output:
-        try:
-            file = await asyncio.to_thread(open, os.path.join(job.folder, job.output), "w", encoding="utf-8")
-            with file:
-                async for line in _result_lines(store, batch, job):
-                    file.write(line + "\n")
-        except OSError as error:
-            raise FridayError(
-                f"--output: {job.output} could not be written: {error.strerror}.",
-                hint=f"Nothing is lost: `friday map results {batch}` prints the results.",
-            ) from None
+        await results.write(store, batch, job)
     elif not job.reduce and not on_terminal():
-        async for line in _result_lines(store, batch, job):
-            print(line)
+        async for row in results.as_rows(store, batch, job):
+            print(results.as_line(row))
     if reduced:
         show(reduced)
-
-
-async def _result_lines(store: MapStore, batch: str, job: MapJob) -> Any:
-    from friday_cli.core.text.known_keys import mask_keys_in
-    from friday_cli.core.text.sanitize import escape_json
-    from friday_cli.map import report
-
-    async for place in report.places(store, batch):
-        data = report.as_data(place, job)
-        yield escape_json(json.dumps(mask_keys_in(data), ensure_ascii=False))
 
 
 async def _renewed(store: MapStore, name: str) -> MapJob:
@@ -314,7 +329,7 @@ async def _renewed(store: MapStore, name: str) -> MapJob:
 
 
 async def _with_store(store: MapStore, action: str, name: str) -> int:
-    from friday_cli.map import recovery, report
+    from friday_cli.map import recovery, report, results
 
     try:
         with suppress(Unwritable):  # what a dead process left stays as it is until there is room
@@ -329,8 +344,8 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
             async for line in report.lines(store, batch, counts, whole=True):
                 show(line)
         elif action == "results":
-            async for line in _result_lines(store, batch.id, batch.job):
-                print(line)
+            async for row in results.as_rows(store, batch.id, batch.job):
+                print(results.as_line(row))
             if batch.reduced:
                 print(json.dumps({"reduced": batch.reduced}, ensure_ascii=False))
         elif batch.state == "ended":

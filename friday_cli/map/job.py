@@ -18,7 +18,8 @@ Source = Literal["items", "glob", "over", "list"]
 class MapJob(msgspec.Struct, frozen=True):
     """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
     they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
-    `item_tokens` those of an item (None: a share of them). `folder`: where it runs. `options` are those of the session by name."""
+    `item_tokens` those of an item (None: a share of them). `query` gives the items of a SQLite file, `table` is the one in `output` for the
+    results. `folder`: where it runs. `options` are those of the session by name."""
 
     folder: str
     profile: str
@@ -38,6 +39,8 @@ class MapJob(msgspec.Struct, frozen=True):
     engine: Literal["embedded", "ray"] = "embedded"
     tokens: int | None = None
     item_tokens: int | None = None
+    query: str = ""
+    table: str = ""
 
     @property
     def cap(self) -> Cap:
@@ -58,7 +61,9 @@ class MapJob(msgspec.Struct, frozen=True):
         }
         limits["options"] = {name: value for name, value in self.options.items() if name != "assume_price"}
         named = msgspec.to_builtins(msgspec.structs.replace(self, **limits))
-        return digest({name: value for name, value in named.items() if name not in ("tokens", "item_tokens")})[:8]
+        for name in ("tokens", "item_tokens", "table", *(() if self.query else ("query",))):
+            del named[name]  # an older Friday did not have these
+        return digest(named)[:8]
 
 
 def digest(value: object) -> str:

@@ -17,6 +17,7 @@ from .caps import dollars
 from .charges import ItemRow
 from .job import MapJob
 from .scheduler import Progress
+from .sources import stored_fields
 from .store import BatchRow, Counts, MapStore, Place
 
 SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
@@ -111,7 +112,7 @@ def as_data(place: Place, job: MapJob) -> dict[str, Any]:
             result = msgspec.json.decode(unfenced(result).strip())
     return {
         "item": place.where,
-        "fields": msgspec.json.decode(place.fields),
+        "fields": stored_fields(job, place.where, place.fields),
         "state": state,
         "result": result,
         "error": "" if state == "done" else row.error,

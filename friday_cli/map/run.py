@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,12 +21,12 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Options
 
-from . import plan, recovery, reduce
+from . import plan, recovery, reduce, results
 from .caps import Cap
 from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
-from .sources import BatchItem, Items, file_item
+from .sources import BatchItem, Items, file_item, stored_fields
 from .store import BatchRow, Counts, MapStore, Place
 from .template import WHOLE, Template
 
@@ -73,22 +73,11 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
         output_schema.checker(job.schema)
     if job.check:
         _require_check(job, env)
-    _require_output(job)
     items = Items(job, template)
-    return Prepared(job, template, items, items.check())
-
-
-def _require_output(job: MapJob) -> None:
-    """Raises UsageError for a file of results that cannot be written: it is written after everything was paid."""
-    path = os.path.join(job.folder, job.output)
-    new = not os.path.lexists(path)
-    try:
-        if job.output:
-            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK))
-            if new:
-                os.unlink(path)
-    except OSError as error:
-        raise UsageError(f"--output: {job.output} cannot be written: {error.strerror}.") from None
+    results.require_output(job, None)
+    bad = items.check()
+    results.require_output(job, next((item for item in items if not item.problem), None))
+    return Prepared(job, template, items, bad)
 
 
 def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
@@ -252,7 +241,8 @@ class MapRun:
 
     def _work(self, place: Place, caps: tuple[Cap, Cap], identity: str, model: str) -> ItemTask | None:
         """The work of an item; None if its file has changed since it was read."""
-        job, fields = self.job, msgspec.json.decode(place.fields)
+        job = self.job
+        fields: Mapping[str, Any] = stored_fields(job, place.where, place.fields)
         if job.source == "glob":
             from pathlib import Path
 
@@ -317,11 +307,11 @@ class MapRun:
             return
         missing = counts.total - counts.done
         step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cap(cap), missing)
-        results = reduce.results_of_batch(store, job.id)
+        found = reduce.results_of_batch(store, job.id)
         scheduler.hide_progress()
         self._frontend.note(f"combining {counts.done:,} results")
         while True:
-            await scheduler.run(step.works(results), add=True)
+            await scheduler.run(step.works(found))
             rows = [await store.item(key) for key in step.made]
             if scheduler.reason or any(row is None or row.state != "done" for row in rows):
                 errors = [row.error for row in rows if row is not None and row.error]
@@ -331,7 +321,7 @@ class MapRun:
                 self.reduced = rows[0].result
                 await store.update(job.id, reduced=self.reduced)
                 return
-            results = reduce.results_of_keys(store, list(step.made))
+            found = reduce.results_of_keys(store, list(step.made))
 
     @property
     def _template_text(self) -> str:

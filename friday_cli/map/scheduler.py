@@ -70,7 +70,7 @@ class Scheduler:
         """Start no further items. The first reason is kept."""
         self.reason = self.reason or reason
 
-    async def run(self, works: AsyncIterator[ItemTask], *, most: int | None = None, add: bool = False) -> None:
+    async def run(self, works: AsyncIterator[ItemTask], *, most: int | None = None) -> None:
         """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended."""
         try:
             count = 0
@@ -79,7 +79,7 @@ class Scheduler:
                 if self.reason:
                     return
                 work = replace(work, cap=cap)
-                if not await self._start(work, add=add):
+                if not await self._start(work):
                     continue  # one that another batch runs stays as it is
                 count += 1
                 if not self._warm:
@@ -103,12 +103,12 @@ class Scheduler:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         return Cap()
 
-    async def _start(self, work: ItemTask, *, add: bool) -> bool:
+    async def _start(self, work: ItemTask) -> bool:
         held = Reservation(work.cap.amounts)
         self._budget.hold(held, 1)
         try:
             claimed = await self._store.claim(
-                work.key, batch=self._batch, session=self._engine.session, reserved=work.cap, add=add
+                work.key, batch=self._batch, session=self._engine.session, reserved=work.cap
             )
         except BaseException:
             self._budget.hold(held, -1)

@@ -17,6 +17,7 @@ from friday_cli.system.gitignore import level_of, walk_files
 from friday_cli.system.globs import compile_glob, names_hidden
 from friday_cli.system.named_files import read_named
 
+from . import tables
 from .job import MapJob
 from .template import WHOLE, Template
 
@@ -29,18 +30,30 @@ MOST_OUTPUT = 64_000_000
 
 class BatchItem(msgspec.Struct, frozen=True):
     """An item. `where` names it for a person. `fields` are those of the template. `content` is a hash of the file that it names,
-    if the task does not have its text; `text` is the field with it otherwise. `problem`: why it cannot be used, "" if it can."""
+    if the task does not have its text. `problem`: why it cannot be used, "" if it can. `made`: fields that are not stored, because
+    they follow from the others, from `where`, or from the file, which is read again."""
 
     where: str
     fields: Mapping[str, Any] = {}
     content: str = ""
     problem: str = ""
-    text: str = ""
+    made: frozenset[str] = frozenset()
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The fields without the text of a file, which is read again."""
-        return {name: value for name, value in self.fields.items() if name != self.text}
+        """The fields without those that are `made` again."""
+        return {name: value for name, value in self.fields.items() if name not in self.made}
+
+
+def stored_fields(job: MapJob, where: str, text: str) -> dict[str, Any]:
+    """The fields of an item that are stored as `text`, which is the JSON of `BatchItem.stored`."""
+    fields: dict[str, Any] = msgspec.json.decode(text)
+    match job.source:
+        case "glob":
+            return {WHOLE: where, "path": where, "name": os.path.basename(where), **fields}
+        case "over":
+            return {**fields, "line": fields[WHOLE]} if WHOLE in fields else fields
+    return fields if WHOLE in fields or not fields else {WHOLE: text, **fields}
 
 
 class Items:
@@ -65,7 +78,7 @@ class Items:
         job = self._job
         match job.source:
             case "items":
-                return self._json_lines(Path(job.folder, job.items), job.items)
+                return self._lines(Path(job.folder, job.items), job.items)
             case "glob":
                 return _files(Path(job.folder), job.items, self._template)
             case "list":
@@ -76,7 +89,8 @@ class Items:
                     self._read_once = _output(job.items, job.folder)
                 return _plain_items(io.BytesIO(self._read_once))
 
-    def _json_lines(self, path: Path, name: str) -> Iterator[BatchItem]:
+    def _lines(self, path: Path, name: str) -> Iterator[BatchItem]:
+        table = tables.is_table(name, self._job.query)
         try:
             if self._read_once is None and not path.is_file():
                 with path.open("rb") as pipe:
@@ -84,7 +98,12 @@ class Items:
             file = path.open("rb") if self._read_once is None else io.BytesIO(self._read_once)
         except OSError as error:
             raise FileError(name, f"cannot be read: {error.strerror}") from None
-        return _json_items(file, name)
+        if not table:
+            return _json_items(file, name)
+        return (
+            _row_item(where, values, problem)
+            for where, values, problem in tables.rows(path, name, self._job.query, file)
+        )
 
     def check(self) -> list[BatchItem]:
         """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
@@ -123,11 +142,12 @@ def file_item(folder: Path, label: str, fields: frozenset[str]) -> BatchItem:
         return BatchItem(label, problem=f"cannot be read: {error.strerror}")
     if len(data) > LONGEST:
         return BatchItem(label, problem=TOO_LARGE)
-    named: dict[str, Any] = {WHOLE: label, "path": label, "name": path.name}
+    named: dict[str, Any] = {WHOLE: label, "path": label, "name": os.path.basename(label)}
     if "content" not in fields:
-        return BatchItem(label, named, hashlib.sha256(data).hexdigest())
+        return BatchItem(label, named, hashlib.sha256(data).hexdigest(), made=frozenset(named))
+    made = frozenset((*named, "content"))
     try:
-        return BatchItem(label, {**named, "content": data.decode("utf-8-sig")}, text="content")
+        return BatchItem(label, {**named, "content": data.decode("utf-8-sig")}, made=made)
     except UnicodeDecodeError:
         return BatchItem(label, problem="is not UTF-8 text")
 
@@ -154,7 +174,7 @@ def _plain_items(file: BinaryIO) -> Iterator[BatchItem]:
         if len(line) > LONGEST:
             yield BatchItem(where, problem=TOO_LARGE)
         elif text.strip():
-            yield BatchItem(where, {WHOLE: text, "line": text})
+            yield BatchItem(where, {WHOLE: text, "line": text}, made=frozenset(("line",)))
 
 
 def _json_items(file: BinaryIO, name: str) -> Iterator[BatchItem]:
@@ -172,9 +192,18 @@ def _json_item(text: bytes, where: str) -> BatchItem:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return BatchItem(where, problem=f"is not JSON: {error}")
-    if isinstance(value, dict):
-        return BatchItem(where, {WHOLE: msgspec.json.encode(value).decode(), **value})
-    return BatchItem(where, {WHOLE: value})
+    return _row_item(where, value) if isinstance(value, dict) else BatchItem(where, {WHOLE: value})
+
+
+def _row_item(where: str, values: dict[str, Any], problem: str = "") -> BatchItem:
+    """The item of a JSON object or the row of a table."""
+    if problem or WHOLE in values or not values:
+        whole = {} if problem else {WHOLE: msgspec.json.encode(values).decode()}
+        return BatchItem(where, {**whole, **values}, problem=problem)
+    text = msgspec.json.encode(values).decode()
+    if len(text) > LONGEST:
+        return BatchItem(where, problem=TOO_LARGE)
+    return BatchItem(where, {WHOLE: text, **values}, made=frozenset((WHOLE,)))
 
 
 def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem]:

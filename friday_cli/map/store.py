@@ -225,7 +225,7 @@ class MapStore:
 
     async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
         """Add items with the keys of their work, "" for one that cannot be used."""
-        rows, now = list(items), time.time()
+        rows = list(items)
 
         def work(db: sqlite3.Connection) -> None:
             db.executemany(
@@ -235,10 +235,6 @@ class MapStore:
                     for number, (key, item) in enumerate(rows, first)
                 ),
             )
-            db.executemany(
-                NEW_ITEM,
-                ((self.folder, key, now) for key, _ in rows if key),
-            )
 
         await self._do(work)
 
@@ -247,7 +243,7 @@ class MapStore:
 
         def work(db: sqlite3.Connection) -> list[Place]:
             rows = db.execute(
-                f"SELECT p.number, p.place, p.fields, p.content, p.problem, {COLUMNS} FROM places p LEFT JOIN items i"
+                f"SELECT p.number, p.place, p.fields, p.content, p.problem, p.key, {COLUMNS} FROM places p LEFT JOIN items i"
                 " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
                 (self.folder, batch, after, most),
             )
@@ -261,7 +257,7 @@ class MapStore:
         def work(db: sqlite3.Connection) -> Counts:
             found: dict[str, int] = dict(
                 db.execute(
-                    "SELECT CASE WHEN i.key IS NULL THEN 'skipped' WHEN i.state = 'new' THEN 'waiting' ELSE i.state END, count(*)"
+                    "SELECT CASE WHEN p.key = '' THEN 'skipped' WHEN coalesce(i.state, 'new') = 'new' THEN 'waiting' ELSE i.state END, count(*)"
                     " FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key WHERE p.batch = ? GROUP BY 1",
                     (self.folder, batch),
                 ).fetchall()
@@ -275,8 +271,8 @@ class MapStore:
         return await self._do(
             lambda db: _one(
                 db,
-                "SELECT count(DISTINCT p.key) FROM places p JOIN items i ON i.folder = ? AND i.key = p.key"
-                " WHERE p.batch = ? AND i.state IN ('new', 'waiting')",
+                "SELECT count(DISTINCT p.key) FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key"
+                " WHERE p.batch = ? AND p.key != '' AND coalesce(i.state, 'new') IN ('new', 'waiting')",
                 self.folder,
                 batch,
             )
@@ -293,16 +289,15 @@ class MapStore:
         )
         return None if found is None else ItemRow(*found)
 
-    async def claim(self, key: str, *, batch: str, session: str, reserved: Cap, add: bool = False) -> Claim:
-        """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. `add`: the item may
-        be new to the store."""
+    async def claim(self, key: str, *, batch: str, session: str, reserved: Cap) -> Claim:
+        """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. An item that was never
+        begun has no row before."""
         now, held = time.time(), reserved.amounts
 
         def work(db: sqlite3.Connection) -> Claim:
             if _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch):
                 return "cancelled"
-            if add:
-                db.execute(NEW_ITEM, (self.folder, key, now))
+            db.execute(NEW_ITEM, (self.folder, key, now))
             changed = db.execute(
                 "UPDATE items SET state = 'running', batch = ?, session = ?, agent = '', reserved = ?, reserved_tokens = ?,"
                 " attempts = attempts + 1, error = '', updated = ? WHERE folder = ? AND key = ? AND state IN ('new', 'waiting')",
@@ -353,8 +348,9 @@ def _batch(row: tuple[Any, ...]) -> BatchRow:
 
 
 def _place(row: tuple[Any, ...]) -> Place:
-    number, where, fields, content, problem, *work = row
-    return Place(number, where, fields, content, problem, None if work[0] is None else ItemRow(*work))
+    number, where, fields, content, problem, key, *work = row
+    new = ItemRow(key, "new") if key else None
+    return Place(number, where, fields, content, problem, new if work[0] is None else ItemRow(*work))
 
 
 def _one(db: sqlite3.Connection, query: str, *values: object) -> Any:

@@ -1,0 +1,167 @@
+"""`friday map` with items from tables, and with results in tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from tests.cli.console import CommandResult, Console
+from tests.cli.test_map import service
+from tests.map.service import Service
+from tests.servers.fake_model_server import Say
+
+__all__ = ["service"]
+TASK = "Look at <<{id}>>: {note}"
+ROWS = [("a1", "first, with a comma"), ("a2", 'a "quote"\nand a line'), ("a3", "")]
+
+
+def batch(console: Console, items: str, *more: str, task: str = TASK) -> CommandResult:
+    argv = ("--items", items, "--task", task, "--max-cost", "5", "--yes", "--parallel", "1")
+    return console("map", "summarizer", *argv, *more)
+
+
+def write_csv(console: Console, name: str, rows: list[tuple[str, ...]], **how: Any) -> None:
+    with (console.project / name).open("w", newline="", encoding=how.pop("encoding", "utf-8")) as file:
+        csv.writer(file, **how).writerows(rows)
+
+
+def write_db(console: Console, name: str = "people.db") -> None:
+    with closing(sqlite3.connect(console.project / name)) as db, db:
+        db.execute("CREATE TABLE people (id TEXT, note TEXT, state INTEGER)")
+        db.executemany("INSERT INTO people VALUES (?, ?, 7)", ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("items.csv", {}),
+        ("items.csv", {"delimiter": ";", "encoding": "utf-8-sig"}),
+        ("items.tsv", {"delimiter": "\t"}),
+    ],
+)
+def test_rows_of_a_csv_file_are_items(console: Console, service: Service, name: str, how: dict[str, Any]) -> None:
+    write_csv(console, name, [("id", "note"), *ROWS], **how)
+    ran = batch(console, name)
+    assert ran.code == 0, ran
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(row["fields"]["id"], row["fields"]["note"]) for row in found] == ROWS
+    assert json.loads(found[0]["fields"]["item"]) == {"id": "a1", "note": "first, with a comma"}
+    assert service.asked == {"a1": 1, "a2": 1, "a3": 1}
+    assert 'Look at <<a2>>: a "quote"\nand a line' in service.model_server.turns[1].asked_for
+
+
+def test_a_query_of_a_sqlite_file_gives_items_and_its_results_go_back_into_it(
+    console: Console, service: Service
+) -> None:
+    write_db(console)
+    service.say = lambda turn: Say('{"kind": "=HYPERLINK(1)"}')
+    query = ("--query", "select id, note, state from people where id != 'a3' order by id", "--schema", "{}")
+    into = ("--output", "people.db", "--output-table", "kinds")
+    for _ in range(2):
+        ran = batch(console, "people.db", *query, *into)
+        assert (ran.code, service.requests) == (0, 2), ran
+    with closing(sqlite3.connect(console.project / "people.db")) as db:
+        rows = db.execute("SELECT number, id, item_state, state, result, cost_usd, agent, key FROM kinds").fetchall()
+        assert db.execute("SELECT count(*) FROM people").fetchone() == (3,)
+    assert [row[:6] for row in rows] == [
+        (1, "a1", 7, "done", '{"kind": "=HYPERLINK(1)"}', 7.5e-05),
+        (2, "a2", 7, "done", '{"kind": "=HYPERLINK(1)"}', 7.5e-05),
+    ]
+    for *_, receipt, key in rows:
+        assert console.ok("sessions", "show", receipt)
+        assert len(key) == 64
+    refused = batch(console, "people.db", *query, "--output", "people.db", "--output-table", "people")
+    assert "the table people in people.db has no column batch, number, item, key, result" in refused.err
+    assert service.requests == 2
+
+
+def test_results_are_written_as_csv(console: Console, service: Service) -> None:
+    write_csv(console, "items.csv", [("id", "note"), *ROWS])
+    service.say = lambda turn: Say("=1+cmd()" if "a1" in turn.asked_for else "-4.5")
+    ran = batch(console, "items.csv", "--output", "out.csv")
+    assert (ran.code, ran.out) == (0, "")
+    with (console.project / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["note"], row["state"], row["result"]) for row in rows] == [
+        ("a1", ROWS[0][1], "done", "'=1+cmd()"),
+        ("a2", ROWS[1][1], "done", "-4.5"),
+        ("a3", "", "done", "-4.5"),
+    ]
+    assert float(rows[0]["cost_usd"]) > 0
+    assert rows[0]["agent"].endswith(":a.1")
+
+
+def test_the_files_of_a_folder_are_items(console: Console, service: Service) -> None:
+    (console.project / "docs" / "deep").mkdir(parents=True)
+    (console.project / "docs" / "deep" / "x.md").write_text("text of x")
+    (console.project / "y.md").write_text("not this one")
+    ran = batch(console, "docs", "--glob", "**/*.md", task="Look at <<{name}>> {path}: {content}")
+    (row,) = map(json.loads, ran.out.splitlines())
+    assert row["fields"] == {"item": "docs/deep/x.md", "path": "docs/deep/x.md", "name": "x.md"}
+    assert "text of x" in service.model_server.turns[0].asked_for
+
+
+@pytest.mark.parametrize(
+    ("items", "more", "words"),
+    [
+        ("items.csv", ("--task", "{nme}"), "no item has the field nme. items.csv:2 has: id, item, note."),
+        ("twice.csv", (), "two columns have the name 'id'"),
+        ("empty.csv", (), "has no header"),
+        ("short.csv", (), "short.csv:3: has 1 cells, the header has 2"),
+        ("open.csv", (), "is not CSV: unexpected end of data"),
+        ("latin.csv", (), "it is not UTF-8 text"),
+        ("people.db", (), "is a SQLite file: add --query"),
+        ("people.db", ("--query", "select x from people"), "--query: people.db: no such column: x"),
+        ("people.db", ("--query", "delete from people"), "attempt to write a readonly database"),
+        ("people.db", ("--query", "select 1, 1"), "two columns have the name '1'"),
+        ("items.csv", ("--output-table", "t"), "--output-table needs --output with a SQLite file"),
+        ("items.csv", ("--output", "items.db"), "items.db is not a SQLite file that can be used"),
+        (".", (), "is a folder: add --glob"),
+    ],
+)
+def test_bad_tables_are_one_line_before_anything_is_spent(
+    console: Console, service: Service, items: str, more: tuple[str, ...], words: str
+) -> None:
+    write_csv(console, "items.csv", [("id", "note"), *ROWS])
+    write_csv(console, "twice.csv", [("id", "id")])
+    write_csv(console, "short.csv", [("id", "note"), ("1", "2"), ("1",)])
+    (console.project / "empty.csv").write_text("\n")
+    (console.project / "open.csv").write_text('id,note\n1,"open')
+    (console.project / "latin.csv").write_bytes("id,note\n1,é\n".encode("latin-1"))
+    (console.project / "items.db").write_text("no data base" * 100)
+    write_db(console)
+    ran = batch(console, items, *more)
+    assert words in ran.err
+    if items != "short.csv":
+        assert (ran.code, ran.out, service.requests) == (2, "", 0)
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed: pip install 'friday-cli[tables]'")
+def test_rows_of_a_parquet_file_are_items(console: Console, service: Service) -> None:
+    import datetime
+
+    import pyarrow
+    from pyarrow import parquet
+
+    day = [datetime.date(2026, 11, 27)] * 3
+    columns = {"id": [a for a, _ in ROWS], "note": [b for _, b in ROWS], "day": day, "raw": [b"\x00"] * 3}
+    parquet.write_table(pyarrow.table(columns), console.project / "items.parquet")
+    ran = batch(console, "items.parquet", task=TASK + " {day}")
+    assert ran.code == 0, ran
+    assert json.loads(ran.out.splitlines()[0])["fields"]["day"] == "2026-11-27"
+    (console.project / "bad.parquet").write_text("no")
+    assert "bad.parquet: cannot be read" in batch(console, "bad.parquet").err
+
+
+def test_parquet_without_its_library_is_one_line(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.map.tables.find_spec", lambda name: None)
+    (console.project / "items.parquet").write_bytes(b"PAR1")
+    assert "Run `pip install 'friday-cli[tables]'`" in batch(console, "items.parquet").err
