@@ -131,7 +131,7 @@ class Model:
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.open.add(request.agent)
         try:
-            if say.wrap_up is not None and request.tool_choice == "none":
+            if say.wrap_up is not None and request.text_only:
                 say = Say(say.wrap_up, usage=say.usage, delay_s=say.delay_s)
             if say.delay_s:
                 await asyncio.sleep(say.delay_s)

@@ -99,7 +99,7 @@ async def test_2_partial_work_is_never_lost(harness: Harness, reason: str) -> No
             return Say("the finding, I changed it", usage=Usage(input=10)) if count else Say("{}")
         if count == 0:
             return Say("the finding", [call("todo", items=[{"text": "x"}])])
-        if request.tool_choice == "none":
+        if request.text_only:
             return Say("", fail=ProviderError("auth", "no wrap-up"))
         step = [call("todo", items=[{"text": f"step {count}"}])]
         match reason:

@@ -210,7 +210,7 @@ async def test_c4_the_first_limit_wins_and_a_turn_without_tools_hands_back_the_b
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
             return Say("", [delegate("worker", "look")]) if count == 0 else Say("fin")
-        if request.tool_choice == "none":
+        if request.text_only:
             return Say(best, fail=None if best else ProviderError("auth", "no"))
         usage = Usage(input=10, cache_read=1, output=output)
         return Say("", [call("todo", items=[{"text": f"step {count}"}])], usage=usage, delay_s=delay_s)

@@ -88,7 +88,9 @@ def bounded(
         requests = [r for r in model.requests if r.agent == path]
         if path != "a":
             assert all(start.turns <= turns for start in starts)
-            assert len(requests) <= sum(start.turns + 1 for start in starts), "its turns, and a wrap-up, for each run"
+            assert len(requests) <= sum(start.turns + 2 for start in starts), (
+                "its turns, and a wrap-up in two tries, for each run"
+            )
             assert all(0 < start.tokens <= hard for start in starts)
             assert all(set(start.tools) <= set(starts[0].tools) for start in starts), (
                 "no run has more tools than the first"

@@ -403,9 +403,7 @@ async def test_a_result_that_a_service_hands_in_although_tools_are_disabled_is_t
     def play(request: Any, count: int) -> Say:
         if request.agent == "a":
             return Say("", [delegate("researcher", "x", max_iterations=1)]) if count == 0 else Say("fin")
-        return (
-            Say("I hand it in.", QUICK[0].calls) if request.tool_choice == "none" else Say("", [call("todo", items=[])])
-        )
+        return Say("I hand it in.", QUICK[0].calls) if request.text_only else Say("", [call("todo", items=[])])
 
     s = await harness.ran(play)
     assert s.results()[0].startswith(

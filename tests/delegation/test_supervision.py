@@ -97,7 +97,7 @@ async def test_the_intent_comes_before_any_tool_can_run(harness: Harness) -> Non
     supervised = SupervisedModel([Say("at once", [write("out.txt")]), Say("nothing")], [ruling("accept")])
     s = await harness.ran(supervised)
     first, second, *_ = s.requests("a.1")
-    assert first.tool_choice == "none"
+    assert first.text_only
     assert second.tool_choice == "auto"
     assert not (harness.project / "out.txt").exists(), "a call in place of an intent is not run"
 
@@ -218,7 +218,7 @@ async def test_it_is_inherited_and_can_only_get_stricter(
             seen[request.agent] = scene[0].tree.node(request.agent).agent.supervision
         profile = {"a": "lead", "a.1": "helper"}.get(request.agent)
         handed = any(c.name == "delegate_task" for m in request.messages for c in m.calls)
-        if request.tool_choice == "none" or not profile or handed:
+        if request.text_only or not profile or handed:
             return Say("{}")
         return Say("", [delegate(profile, "all of it" if request.agent == "a" else "look into the second drawer")])
 

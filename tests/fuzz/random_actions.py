@@ -140,7 +140,7 @@ class RandomModel(Model):
     async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
         words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
         thinking = "hm" if rng.random() < 0.2 else ""
-        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.7) else ()
+        calls = self._calls(request, rng) if rng.random() < (0.1 if request.text_only else 0.7) else ()
         if rng.random() < 0.8 and (wanted := self._wanted(request, rng)):
             words, calls = wanted, ()
         if not calls and not words:

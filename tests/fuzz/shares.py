@@ -102,7 +102,7 @@ class TruncatingModel(TreeModel):
         path, agent = request.agent, self.bench.agents[request.agent]
         mine = self.part_of(path)
         turn = self._asked[path] = self._asked.get(path, -1) + 1
-        wraps_up = request.tool_choice == "none"
+        wraps_up = request.text_only
         whole = 200 if wraps_up or turn >= len(mine.replies) else mine.replies[turn]
         fresh = max(0, prompt_tokens(agent) - agent.conversation.sent)
         if not wraps_up:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from friday_cli.core.protocol.provider import NO_TOOLS
 from tests.servers import anthropic_events as claude
 from tests.servers import openai_events as openai
 from tests.servers.script_player import Asked, Reply, Server, Step, Wait, document, named, shut, unnamed
@@ -228,6 +229,7 @@ def read(wire: Wire, asked: Asked) -> Turn:
     )
     choice = body.get("tool_choice")
     turn.forbidden = choice == "none" or (isinstance(choice, dict) and choice.get("type") == "none")
+    turn.forbidden = turn.forbidden or (turn.messages[-1]["role"] == "user" and NO_TOOLS in turn.last)
     return turn
 
 

@@ -8,13 +8,13 @@ from ..eventlog.notices import NOTE
 from ..protocol.errors import ProviderError
 from ..protocol.events import Compacted, MessageAdded, Prefix
 from ..protocol.messages import Message, user, without_thinking
-from ..protocol.provider import ReplyDone
+from ..protocol.provider import NO_TOOLS, ReplyDone
 from .agent import Agent, Services, StopRun
 from .loaded_skills import kept_skills
-from .model_call import ModelCall
 from .next_request import measured, prompt_tokens
+from .text_reply import text_reply
 
-KEEP = """ Write a summary to continue from: everything above will be removed. Keep, in this order:
+KEEP = f""" {NO_TOOLS} Write a summary to continue from: everything above will be removed. Keep, in this order:
 1. The task, and every request and limit that the user stated, in the user's own words.
 2. Decisions, and why.
 3. Files read or changed: path, and what matters about each. Commands that were run and their outcome.
@@ -87,7 +87,7 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     history, model = conversation.history, agent.model
     try:
         conversation.history = [*history, user(prompt, source="harness")]
-        done = await ModelCall(agent, services, tools=False, quiet=True).send()
+        done = await text_reply(agent, services)
     except ProviderError as error:
         if error.kind != "context":
             raise
@@ -96,7 +96,7 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
         ]
         conversation.context = conversation.sent = 0
         try:
-            done = await ModelCall(agent, services, tools=False, quiet=True).send()
+            done = await text_reply(agent, services)
         except ProviderError as again:
             if again.kind != "context":
                 raise

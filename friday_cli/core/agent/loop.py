@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -17,7 +18,7 @@ from ..protocol.events import (
     TurnStarted,
 )
 from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user
-from ..protocol.provider import ReplyDone
+from ..protocol.provider import NO_TOOLS, ReplyDone
 from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
 from . import compaction
@@ -25,6 +26,7 @@ from .agent import Agent, Services, StopRun
 from .loop_detector import LoopDetector
 from .model_call import ModelCall
 from .next_request import prompt_tokens
+from .text_reply import CALLS_REFUSED, answers_in_text
 from .tool_calls import run_calls
 
 CONTINUES = 3
@@ -209,39 +211,34 @@ def may_continue(agent: Agent) -> bool:
     return agent.inbox.needs_turn
 
 
-async def close_calls(agent: Agent, services: Services) -> None:
-    """Add a `cancelled` result for each call of the history that has none."""
+async def close_calls(agent: Agent, services: Services, why: str = "Stopped before it was run.") -> None:
+    """Add a `cancelled` result with the text `why` for each call of the history that has none."""
     if left := open_calls(agent.conversation.history):
-        results = tuple(ToolResult(c.id, "Stopped before it was run.", "cancelled") for c in left)
+        results = tuple(ToolResult(c.id, why, "cancelled") for c in left)
         message = Message("tool", results, "harness")
         agent.conversation.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
 
 
 async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = "") -> RunResult:
-    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError. `why`
-    is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time
-    limit."""
+    """The last turn, in which no tool runs and the agent returns what it has. Raises nothing except CancelledError. `why`
+    is the limit, whose owner is `whose`, or `cancelled`. It uses the budget's reserve and has its own time limit."""
     await save_partial_reply(agent, services)
     await close_calls(agent, services)
     agent.budget.open_holdback()
     await add_system_note(
         agent,
         services,
-        f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
-        "have, and say clearly what is missing.",
+        f"{NOTE} {WRAP_UP[why]} {NO_TOOLS} Answer with the best result you have, and say clearly what is missing.",
     )
     text, error = "", ""
-    agent.turn += 1
     try:
-        await services.log.emit(agent.path, _started(agent, wrap_up=True))
         async with asyncio.timeout(services.policy.wrap_up_s):
-            done = await ModelCall(agent, services, tools=False).send()
-        await add_reply(agent, services, done, _finished(agent, done))
-        if done.stop == "refusal":
-            error = f"No wrap-up: {agent.model} refused."
-        else:
-            text = handed_in(done.message) or done.message.text.strip()  # some services ignore that tools are disabled
+            async for done in _replies_in_text(agent, services):
+                if done.stop == "refusal":
+                    error = f"No wrap-up: {agent.model} refused."
+                else:
+                    text = handed_in(done.message) or done.message.text.strip() or text
     except (ProviderError, LimitReached) as failure:
         error = f"No wrap-up: {failure}"
     except TimeoutError:
@@ -253,7 +250,20 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
     if why == "cancelled":
         return RunResult("cancelled", "cancelled", result, error, partial=not text)
     status = "completed" if text else "failed"
-    return RunResult(status, why, result, error, whose, partial=not text)  # type: ignore[arg-type]
+    return RunResult(status, why, result, "" if text else error, whose, partial=not text)  # type: ignore[arg-type]
+
+
+async def _replies_in_text(agent: Agent, services: Services) -> AsyncIterator[ReplyDone]:
+    """The reply of a wrap-up; after one with calls a second, in which the model may call nothing."""
+    for tools in (True, False):
+        agent.turn += 1
+        await services.log.emit(agent.path, _started(agent, wrap_up=True))
+        done = await ModelCall(agent, services, tools=tools).send()
+        await add_reply(agent, services, done, _finished(agent, done))
+        yield done
+        if answers_in_text(done):
+            return
+        await close_calls(agent, services, CALLS_REFUSED)
 
 
 async def save_partial_reply(agent: Agent, services: Services) -> None:

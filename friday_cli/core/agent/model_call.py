@@ -41,8 +41,8 @@ MAX_SEARCHES = 1000
 
 class ModelCall:
     """Gets one reply of an agent's model: sent again after transient failures, and then with the fallback model. Without
-    `tools` the model may call none; they stay in the request, so that the prefix is unchanged. `quiet`: no deltas are
-    published."""
+    `tools` the model may call none; they stay in the request, but Anthropic keeps of its cache only tools and system text
+    then: an answer in text is first asked for with `tools`. `quiet`: no deltas are published."""
 
     def __init__(self, agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> None:
         self.agent, self.services = agent, services

@@ -20,17 +20,19 @@ from ..protocol.claims import audit
 from ..protocol.errors import ProviderError
 from ..protocol.events import IntentStated, Verdict
 from ..protocol.messages import Usage, user
+from ..protocol.provider import NO_TOOLS
 from ..protocol.run_result import RunResult
 from .agent import Agent, Conversation, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
 from .model_call import ModelCall
+from .text_reply import CALLS_REFUSED
 
 T = TypeVar("T")
 
 _ORDER: tuple[Supervision, ...] = ("unsupervised", "supervised", "supervised-human")
 
 INTENT = (
-    f"{NOTE} Before you act, state your intent, as one JSON object and nothing else: "
+    f"{NOTE} {NO_TOOLS} Before you act, state your intent, as one JSON object and nothing else: "
     '{"goal": "...", "changes": ["paths or globs of files you expect to change"], '
     '"commands": ["commands you expect to run"], "result": "what you will return"}. Use empty lists where nothing is planned.'
 )
@@ -124,12 +126,12 @@ def _matches_pattern(path: str, pattern: str) -> bool:
 
 async def _ask_intent(agent: Agent, services: Services) -> Intent:
     await add_system_note(agent, services, INTENT)
-    done = await ModelCall(agent, services, tools=False).send()
+    done = await ModelCall(agent, services).send()
     await add_reply(agent, services, done)
-    await close_calls(agent, services)
+    await close_calls(agent, services, CALLS_REFUSED)
     intent = _parse(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
     await services.log.emit(agent.path, IntentStated(done.message.text.strip(), done.usage))
-    await add_system_note(agent, services, f"{NOTE} Noted. Now do the task.")
+    await add_system_note(agent, services, f"{NOTE} Noted. Tools are enabled. Now do the task.")
     return intent
 
 
@@ -157,7 +159,7 @@ async def _ask_supervisor(
     )
     judge = msgspec.structs.replace(agent, conversation=asked, usage=Usage())
     try:
-        done = await ModelCall(judge, services, tools=False, quiet=True).send()
+        done = await ModelCall(judge, services, quiet=True).send()
         ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
     except (ProviderError, LimitReached) as error:
         ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")

@@ -20,6 +20,10 @@ ENVIRONMENT = "\n\n# Environment\n\n"
 """Begins the part of a system text that differs between folders and days."""
 
 
+NO_TOOLS = "Tools are disabled now."
+"""Where the harness asks for an answer in text, its words begin so."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """One request. `agent` is the path of the agent; `cache_key` is equal for agents whose system texts and tools
     begin alike, in all sessions. A model that
@@ -36,6 +40,14 @@ class Request(msgspec.Struct, frozen=True):
     cache_key: str = ""
     temperature: float | None = None
     provider_state: dict[str, Any] = {}
+
+    @property
+    def text_only(self) -> bool:
+        """Whether an answer in text is asked for: by `tool_choice`, or by the words of the harness."""
+        last = self.messages[-1] if self.messages else None
+        return self.tool_choice == "none" or (
+            last is not None and last.source == "harness" and last.role == "user" and NO_TOOLS in last.text
+        )
 
 
 class TextChunk(msgspec.Struct, frozen=True):

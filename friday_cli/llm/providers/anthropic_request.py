@@ -12,6 +12,7 @@ from friday_cli.core.protocol.provider import EFFORTS, ENVIRONMENT, Effort, Requ
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.lazy_regex import pattern
 
+from ..transport.json_body import EncodedList
 from ..transport.tool_arguments import api_call_id, api_tool_name
 from .encoded_history import EncodedHistory
 from .service_provider import temperature_for
@@ -22,6 +23,7 @@ _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh"
 _MIN_BUDGET = 1024
 _MAX_TEMPERATURE = 1.0
 _CACHE_CONTROL = {"type": "ephemeral"}
+_MARK = b',"cache_control":{"type":"ephemeral"}'
 _ID = pattern(r"[A-Za-z0-9_-]{1,64}")
 _Block = dict[str, Any]
 
@@ -75,7 +77,8 @@ def messages_request(
         )
 
     sent = request.messages
-    messages = turns(sent, True) if history is None else history.encode(sent, turns, (origin, without_thinking))
+    variant = (origin, without_thinking)
+    messages = turns(sent, True) if history is None else history.encode(sent, turns, variant, mark=_MARK)
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
     if request.system.strip():
         shared, heading, rest = request.system.partition(ENVIRONMENT)
@@ -194,15 +197,27 @@ def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, max_tokens: int) -
 
 def _add_cache_control(body: dict[str, Any], on_blocks: bool) -> None:
     """Set the four cache breakpoints ("Prompt caching"): after the tools that parents and sub-agents have alike, after the
-    part of the system text that all folders share, after the whole of it, and at the end of the messages."""
+    part of the system text that all folders share, at the end of the request before, and at the end of the messages. A
+    service looks back 20 blocks from a breakpoint, and a turn with ten calls has more. The first request has nothing
+    before it: its third breakpoint is after the whole system text."""
     names = [tool["name"] for tool in body.get("tools", ())]
     alike = next((i for i, name in enumerate(names) if name in (DELEGATE_TASK, TASK_RESULT)), len(names))
     if alike:
         body["tools"][alike - 1]["cache_control"] = _CACHE_CONTROL
-    for block in body.get("system", ()):
+    messages = body["messages"]
+    ends = (
+        [] if isinstance(messages, EncodedList) else [_previous_end(messages), *([len(messages)] if on_blocks else [])]
+    )
+    for end in filter(None, ends):
+        content = messages[end - 1]["content"]
+        content[-1] = {**content[-1], "cache_control": _CACHE_CONTROL}
+    later = messages.marked if isinstance(messages, EncodedList) else ends[0] > 0
+    for block in body.get("system", ())[: 1 if later else None]:
         block["cache_control"] = _CACHE_CONTROL
     if not on_blocks:
         body["cache_control"] = _CACHE_CONTROL
-    elif body["messages"]:
-        content = body["messages"][-1]["content"]
-        content[-1] = {**content[-1], "cache_control": _CACHE_CONTROL}
+
+
+def _previous_end(messages: list[_Block]) -> int:
+    """How many of `messages` the request before had; 0 if there was none."""
+    return next((i for i in range(len(messages) - 1, -1, -1) if messages[i]["role"] == "assistant"), 0)

@@ -18,6 +18,8 @@ from ..transport.json_body import EncodedList, encode_value
 BLOCK_BYTES = 64 * 1024
 """Size from which on neighbouring pieces are not joined any further."""
 _STATE = "history"
+_LIST_END = b"}]}"
+"""The end of an item whose last field is a list of blocks."""
 
 Convert = Callable[[Sequence[Message], bool], list[dict[str, Any]]]
 """Makes the API's items of consecutive messages; the second argument: they are the first of the conversation."""
@@ -68,8 +70,11 @@ class EncodedHistory:
         found: EncodedHistory = request.provider_state.setdefault(_STATE, cls())
         return found
 
-    def encode(self, messages: Sequence[Message], convert: Convert, variant: object) -> EncodedList:
-        """The items of `messages`. `variant` is equal for requests in which `convert` makes the same items."""
+    def encode(
+        self, messages: Sequence[Message], convert: Convert, variant: object, *, mark: bytes = b""
+    ) -> EncodedList:
+        """The items of `messages`. `variant` is equal for requests in which `convert` makes the same items. `mark` is JSON
+        that is put into the last block of the request before, after the block's own fields."""
         variant = (variant, known_keys())
         if variant != self._variant or not self._begins(messages):
             self._reset(variant)
@@ -82,8 +87,15 @@ class EncodedHistory:
                 new = self._converted([*pending.messages, *section], convert, first=not self._final)
             pending = new
         self._open = pending
-        ends = [pending.json] if pending is not None and pending.json else []
-        return EncodedList([*self._blocks, b"".join([*self._recent, *self._separated(ends)])])
+        ends = self._separated([pending.json] if pending is not None and pending.json else [])
+        blocks, recent = self._blocks, self._recent
+        newest = recent or blocks
+        if not (mark and newest and newest[-1].endswith(_LIST_END)):
+            return EncodedList([*blocks, b"".join([*recent, *ends])])
+        marked = newest[-1][: -len(_LIST_END)] + mark + _LIST_END
+        if recent:
+            return EncodedList([*blocks, b"".join([*recent[:-1], marked, *ends])], marked=True)
+        return EncodedList([*blocks[:-1], marked, b"".join(ends)], marked=True)
 
     def call_ids(self, messages: Sequence[Message]) -> ChainMap[str, None]:
         """The ids of all calls in `messages`."""

@@ -128,7 +128,7 @@ class ScriptedProvider:
 
     def _message(self, turn: ScriptedTurn, request: Request) -> Message:
         text, calls = turn.text, turn.calls
-        if calls and request.tool_choice == "none" and not turn.stubborn:
+        if calls and request.text_only and not turn.stubborn:
             text, calls = turn.wrap_up or "", ()
         parts: list[AnyPart] = [Thinking(turn.thinking, "scripted")] if turn.thinking else []
         parts += [Text(text)] if text else []

@@ -16,9 +16,11 @@ _PLACEHOLDER = b"\0"
 
 
 class EncodedList(NamedTuple):
-    """A list of a body that is encoded already: `pieces` joined are the JSON text between the brackets."""
+    """A list of a body that is encoded already: `pieces` joined are the JSON text between the brackets. `marked`: the end of
+    the request before has a cache breakpoint."""
 
     pieces: Sequence[bytes]
+    marked: bool = False
 
 
 def encode(body: dict[str, Any]) -> list[bytes]:

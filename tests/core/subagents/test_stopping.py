@@ -61,7 +61,7 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
 
 async def test_cancel_gives_the_named_agent_a_wrap_up_and_its_descendants_none() -> None:
     def play(request: Request, count: int) -> Say:
-        if request.tool_choice == "none":
+        if request.text_only:
             return Say("what I had", delay_s=3)
         if request.agent == "a":
             return Say("", [delegate("lead", "find it")]) if count == 0 else Say("over")

@@ -101,7 +101,7 @@ def test_marks_on_blocks() -> None:
     sent = body(ask(messages=(user("a"), said(Text("b")), user("c"), found)), cache_blocks=True)
     assert "cache_control" not in sent
     assert sent["system"][0]["cache_control"] == MARK
-    assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, False, True]
+    assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, True, True]
     assert found.parts[0].data == FOUND, "the history is left alone"  # type: ignore[union-attr]
 
 
@@ -246,6 +246,9 @@ def test_thinking_that_is_switched_off_or_stale_is_not_sent(
 def test_the_prefix_is_the_same_from_request_to_request() -> None:
     first = body(ask(messages=HISTORY))
     later = body(ask(messages=(*HISTORY, said(Text("d")), user("e")), tool_choice="none"))
+    marks = [block.pop("cache_control", None) for message in later["messages"] for block in message["content"]]
+    assert marks[-3:] == [MARK, None, None], "the end of the request before"
+    first["messages"][0]["content"][0].pop("cache_control")
     assert later["system"] == first["system"]
     assert later["tools"] == first["tools"]
     assert later["messages"][: len(first["messages"])] == first["messages"]

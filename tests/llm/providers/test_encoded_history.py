@@ -78,6 +78,11 @@ def one_message(dice: random.Random, number: int, calls: list[str]) -> Message:
     return Message("assistant", (*parts, *(ToolCall(c, "grep", {"x": number}) for c in calls)))
 
 
+def unmarked(data: bytes) -> bytes:
+    """A request without its cache breakpoints, which move and are not part of what is cached."""
+    return data.replace(b',"cache_control":{"type":"ephemeral"}', b"")
+
+
 def histories(seed: int) -> Iterator[tuple[list[Message], str]]:
     """The histories and system texts of successive requests of one conversation."""
     dice, calls, system = random.Random(seed), list[str](), "be brief"
@@ -102,7 +107,7 @@ def test_the_bytes_are_those_of_a_request_without_what_was_kept(wire: Wire, monk
         known_keys.forget()
         kept = EncodedHistory()
         for history, system in histories(seed):
-            assert body(wire, history, kept, system) == body(wire, history, None, system), seed
+            assert unmarked(body(wire, history, kept, system)) == unmarked(body(wire, history, None, system)), seed
             assert set(kept.call_ids(history)) == {call.id for message in history for call in message.calls}
             assert kept.estimate(asked(*history)) == estimate_request(asked(*history))
 
@@ -141,7 +146,7 @@ async def test_each_request_of_a_run_begins_with_the_bytes_of_the_one_before(wir
             call = ToolCall(f"c{turn}", "grep", {"x": turn})
             history = [*history, Message("assistant", (Text("So."), call))]
             history.append(Message("tool", (ToolResult(call.id, f"{turn}\n" * 40_000),), "harness"))
-        sent = [request.body for request in server.requests]
+        sent = [unmarked(request.body) for request in server.requests]
     name = "input" if wire == "responses" else "messages"
     for earlier, later in pairwise(sent):
         messages = msgspec.json.encode(msgspec.json.decode(earlier)[name])[:-1]

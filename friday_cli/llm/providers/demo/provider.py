@@ -60,7 +60,7 @@ def _reply(request: Request) -> tuple[str, tuple[Call, ...]]:
     """The text and the calls of the next reply."""
     child = depth_of(request.agent) > 0
     script, rounds = _script(request.messages, child=child)
-    tools = {spec.name for spec in request.tools} if request.tool_choice != "none" else set()
+    tools = {spec.name for spec in request.tools} if not request.text_only else set()
     said = script(rounds)
     if isinstance(said, End):
         if child and "task_result" in tools:
