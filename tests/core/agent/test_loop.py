@@ -46,7 +46,7 @@ async def test_task_result_ends_the_run_with_its_text(fail: bool, end: tuple[str
     (Say("I refuse", stop="refusal"), ("failed", "iterations", "one\n\ntwo\n\nI refuse", True)),
 ])  # fmt: skip
 async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
-    turns = [Say("one", [call("look", text="1")]), Say("two", [call("look", text="2")]), wrap]
+    turns = [Say("one", [call("look", text="1")]), Say("two", [call("look", text="2")]), wrap, wrap]
     bench = await ran(Model({"a": turns}), [LOOK], me=Profile(turns=2, time_s=0, tokens=0))
     assert bench.ended() == end
     assert bench.finished().limit_of == "a"
@@ -105,9 +105,16 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
                 yield chunk
                 await asyncio.sleep(6)
 
-    bench = await ran(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
+    bench = await ran(
+        Slow({"a": [Say("half an answer"), Say("", [call("x")]), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0)
+    )
     assert bench.ended() == ("timeout", "time", "half an answer", True)
-    assert [m.role for m in bench.root.conversation.history] == ["user", "assistant", "user", "assistant", "tool"]
+    assert [m.role for m in bench.root.conversation.history] == [
+        "user",
+        "assistant",
+        "user",
+        *["assistant", "tool"] * 2,
+    ]
 
 
 async def test_a_refusal_is_said_and_not_tried_again() -> None:

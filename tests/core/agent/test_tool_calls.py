@@ -108,9 +108,12 @@ async def test_a_change_that_fails_lets_the_next_one_run() -> None:
 
 
 async def test_calls_in_the_wrap_up_are_not_run_and_its_text_counts() -> None:
-    turns = [Say("one", [call("look", text="1")]), Say("the rest", [call("look", text="2"), call("look", text="3")])]
+    turns = [
+        Say("one", [call("look", text="1")]),
+        Say("the rest" * 70, [call("look", text="2"), call("look", text="3")]),
+    ]
     bench = await ran(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
-    assert bench.ended() == ("completed", "iterations", "the rest", False)
+    assert bench.ended() == ("completed", "iterations", "the rest" * 70, False)
     assert len(bench.of(ToolStarted)) == 1
     assert [r.split(":")[0] for r in bench.results()] == ["ok", "cancelled", "cancelled"]
 
