@@ -66,11 +66,13 @@ AnyPart = Text | Thinking | Opaque | Image | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. `source` is the author of a user message: text of the harness never counts as a person's."""
+    """One message. `source` is the author of a user message: text of the harness never counts as a person's. `origin` is the
+    model (`provider/model`) that wrote a reply: its calls are sent back to it with the ids that it gave them."""
 
     role: Role
     parts: tuple[AnyPart, ...]
     source: Literal["person", "parent", "harness"] = "person"
+    origin: str = ""
 
     @property
     def text(self) -> str:

@@ -169,6 +169,8 @@ def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
         quirks = openai_parts.OpenAIQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
     elif service.catalog_name == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
+    if "kimi" in choice.model.lower():
+        quirks = msgspec.structs.replace(quirks, call_ids="kimi")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
     return msgspec.structs.replace(
         quirks,

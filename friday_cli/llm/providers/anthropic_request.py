@@ -32,8 +32,8 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
     """Differences between models, from the model's row in models.toml, which explains the values.
 
     `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
-    switched off. `temperature` is when it is sent. `short_ids` sends call ids as nine letters and digits: a server for
-    other models may use a chat template of Mistral, which refuses others. The defaults are for an unknown model.
+    switched off. `temperature` is when it is sent. `short_ids` sends ids of calls of other models as nine letters and digits: a server may
+    use a chat template of Mistral, which refuses others. The defaults are for an unknown model.
     """
 
     efforts: tuple[Effort, ...] = ()
@@ -108,9 +108,13 @@ def api_messages(
     turn.
     """
     turns: list[_Block] = []
+    ids: dict[str, str] = {}
     for message in closed(history):
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message, origin, thinking, short_ids)
+        if message.role == "assistant":
+            own = message.origin == origin
+            ids = {c.id: c.id if own else api_call_id(c.id, _ID(), short=short_ids) for c in message.calls}
+        blocks = _blocks(message, origin, thinking, ids)
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -122,7 +126,7 @@ def api_messages(
     return turns
 
 
-def _blocks(message: Message, origin: str, thinking: bool, short_ids: bool) -> list[_Block]:
+def _blocks(message: Message, origin: str, thinking: bool, ids: dict[str, str]) -> list[_Block]:
     blocks: list[_Block] = []
     for part in message.parts:
         match part:
@@ -138,10 +142,10 @@ def _blocks(message: Message, origin: str, thinking: bool, short_ids: bool) -> l
             case Image():
                 blocks.append(_image(part))
             case ToolCall():
-                call = {"id": api_call_id(part.id, _ID(), short=short_ids), "name": api_tool_name(part.name)}
+                call = {"id": ids[part.id], "name": api_tool_name(part.name)}
                 blocks.append({"type": "tool_use", **call, "input": part.arguments})
             case ToolResult():
-                blocks.append(_result(part, short_ids))
+                blocks.append(_result(part, ids.get(part.call_id, part.call_id)))
     return blocks
 
 
@@ -157,9 +161,9 @@ def _image(image: Image) -> _Block:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _result(result: ToolResult, short_ids: bool) -> _Block:
+def _result(result: ToolResult, call_id: str) -> _Block:
     text = result.text if result.text.strip() else ("" if result.images else "(no output)")
-    block: _Block = {"type": "tool_result", "tool_use_id": api_call_id(result.call_id, _ID(), short=short_ids)}
+    block: _Block = {"type": "tool_result", "tool_use_id": call_id}
     if result.status != "ok":  # the API accepts only text in an error result
         return {**block, "content": text or "(failed)", "is_error": True}
     if not result.images:

@@ -228,7 +228,7 @@ class AnthropicStream(ReplyStream):
         elif stop == "refusal":
             parts = [part for part in parts if not isinstance(part, ToolCall)]
             note = _refusal(self._details)
-        message = Message("assistant", tuple(parts))
+        message = Message("assistant", tuple(parts), origin=self._origin)
         stop = _corrected(stop, message)
         if stop in ("end_turn", "other") and not has_content(message.parts):
             raise self._error("empty", usage)

@@ -23,8 +23,9 @@ from .openai_parts import (
     OpenAIQuirks,
     OpenAIStream,
     StreamedToolCall,
+    ThinkTag,
     cache_key,
-    call_id_for,
+    call_ids_for,
     effort_for,
     result_text,
 )
@@ -40,6 +41,11 @@ _STOPS: dict[str, Stop] = {
 }  # fmt: skip
 _NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """Gemini accepts this instead of the signature of a call that it did not make (Gemini API, "Thought signatures")."""
+_SIGNED = ("reasoning_details", "thinking_blocks")
+"""Fields of a reply with blocks of reasoning that have signatures: of OpenRouter, of litellm."""
+_REASONING = ("reasoning_content", "reasoning")
+_CALL_EXTRAS = ("extra_content", "provider_specific_fields")
+"""Fields of a call or a reply with signatures: of Gemini, of litellm."""
 _ERROR_REASONS = frozenset(("error", "network_error", "insufficient_system_resource", "malformed_function_call"))
 
 
@@ -87,12 +93,14 @@ def chat_request(
 
 def _messages(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
+    ids: dict[str, str] = {}
     for message in messages:
         if message.role == "assistant":
-            if entry := _assistant(message, quirks, origin):
+            ids = call_ids_for(message, origin, form=quirks.call_ids)
+            if entry := _assistant(message, quirks, origin, ids):
                 out.append(entry)
         elif message.role == "tool":
-            _add_results(out, message, quirks)
+            _add_results(out, message, quirks, ids)
         else:
             _add_user(out, [_content_part(p, quirks) for p in message.parts if isinstance(p, Text | Image)])
     for entry in out:
@@ -112,13 +120,13 @@ def _add_user(out: list[dict[str, Any]], content: list[dict[str, Any]]) -> None:
         out.append({"role": "user", "content": content})
 
 
-def _add_results(out: list[dict[str, Any]], message: Message, quirks: OpenAIQuirks) -> None:
+def _add_results(out: list[dict[str, Any]], message: Message, quirks: OpenAIQuirks, ids: dict[str, str]) -> None:
     images: list[dict[str, Any]] = []
     for result in message.results:
         text = result_text(result)
         entry: dict[str, Any] = {
             "role": "tool",
-            "tool_call_id": call_id_for(result.call_id, short=True),
+            "tool_call_id": ids.get(result.call_id, result.call_id),
             "content": text,
         }
         if result.images:
@@ -140,36 +148,46 @@ def _content_part(part: Text | Image, quirks: OpenAIQuirks) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
 
 
-def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> dict[str, Any] | None:
+def _assistant(message: Message, quirks: OpenAIQuirks, origin: str, ids: dict[str, str]) -> dict[str, Any] | None:
     own = [p for p in message.parts if isinstance(p, Thinking | Opaque) and p.origin == origin]
     extras: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in own:
         if isinstance(part, Opaque):
             extras |= part.data.get("call_extras") or {}
+            fields |= part.data.get("message_fields") or {}
     entry: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
         if quirks.signed_calls and not extras:
-            extras = {message.calls[0].id: _NO_SIGNATURE}
-        entry["tool_calls"] = [_tool_call(call, quirks, extras) for call in message.calls]
+            extras = {message.calls[0].id: {"extra_content": _NO_SIGNATURE}}
+        entry["tool_calls"] = [_tool_call(call, ids[call.id], extras.get(call.id) or {}) for call in message.calls]
     elif not message.text:
         return None
-    thinking = "".join(p.text for p in own if isinstance(p, Thinking))
-    if quirks.reasoning_field == "content":
-        if thinking:
-            texts = [{"type": "text", "text": message.text}] if message.text else []
-            entry["content"] = [{"type": "thinking", "thinking": [{"type": "text", "text": thinking}]}, *texts]
-    elif quirks.reasoning_field and (thinking or message.calls):
-        entry[quirks.reasoning_field] = thinking
-    details = [d for p in own if isinstance(p, Thinking) and p.data for d in p.data.get("reasoning_details", ())]
-    if details:
-        entry["reasoning_details"] = details
-    return entry
+    entry |= fields
+    _add_reasoning(entry, [p for p in own if isinstance(p, Thinking)], quirks)
+    return {key: value for key, value in entry.items() if key not in quirks.omitted}
 
 
-def _tool_call(call: ToolCall, quirks: OpenAIQuirks, extras: dict[str, Any]) -> dict[str, Any]:
+def _add_reasoning(entry: dict[str, Any], own: list[Thinking], quirks: OpenAIQuirks) -> None:
+    """Add the reasoning of a reply to it, in the field in which the service sent it, or its blocks with signatures."""
+    thinking, stored = "".join(p.text for p in own), {}
+    for part in own:
+        stored |= part.data or {}
+    if signed := [name for name in _SIGNED if stored.get(name)]:
+        entry |= {name: stored[name] for name in signed}
+    elif (field := stored.get("field")) == "content":
+        texts = [{"type": "text", "text": entry["content"]}] if entry["content"] else []
+        entry["content"] = [{"type": "thinking", "thinking": [{"type": "text", "text": thinking}]}, *texts]
+    elif (field := quirks.reasoning_field or field) and (thinking or "tool_calls" in entry):
+        entry[field] = thinking
+
+
+def _tool_call(call: ToolCall, call_id: str, extra: dict[str, Any]) -> dict[str, Any]:
     function = {"name": api_tool_name(call.name), "arguments": as_text(call.arguments)}
-    entry = {"id": call_id_for(call.id, short=True), "type": "function", "function": function}
-    return {**entry, "extra_content": extras[call.id]} if call.id in extras else entry
+    stored_before = extra and not any(field in extra for field in _CALL_EXTRAS)  # only the value of `extra_content`
+    return {"id": call_id, "type": "function", "function": function} | (
+        {"extra_content": extra} if stored_before else extra
+    )
 
 
 # ---- the reply --------------------------------------------------------------
@@ -183,7 +201,9 @@ class ChatStream(OpenAIStream):
         self.stop = "other"
         self._text, self._thinking, self._refusal = StreamedText(), StreamedText(), StreamedText()
         self._reasoning_field = ""
-        self._details: list[dict[str, Any]] = []
+        self._details: dict[str, list[dict[str, Any]]] = {}
+        self._fields: dict[str, Any] = {}
+        self._tag = ThinkTag()
         self._calls: list[StreamedToolCall] = []
         self._by_index: dict[tuple[int, int], StreamedToolCall] = {}
 
@@ -207,7 +227,7 @@ class ChatStream(OpenAIStream):
         refused = self._refusal.text
         if refused:
             self.stop, self.note = "refusal", refused
-        thinking, text = self._thinking.text, self._text.text
+        thinking, text = self._thinking.text, self._text.text + self._tag.held
         named = [call for call in self._calls if call.name]
         if self.ended and any(call.arguments.size for call in self._calls if not call.name):
             raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
@@ -221,13 +241,13 @@ class ChatStream(OpenAIStream):
         extras = {c.id: s.extra for c, s in zip(calls, named, strict=False) if s.extra}
         parts: list[AnyPart] = []
         if thinking or self._details:
-            data = {"reasoning_details": self._details} if self._details else None
-            parts.append(Thinking(thinking, self._origin, data))
+            field = {"field": self._reasoning_field} if self._reasoning_field else {}
+            parts.append(Thinking(thinking, self._origin, {**self._details, **field} or None))
         if text:
             parts.append(Text(text))
         parts += calls
-        if extras:
-            parts.append(Opaque(self._origin, {"call_extras": extras}))
+        if stored := {k: v for k, v in (("call_extras", extras), ("message_fields", self._fields)) if v}:
+            parts.append(Opaque(self._origin, stored))
         return tuple(parts)
 
     def _update_usage(self, table: dict[str, Any]) -> None:
@@ -255,16 +275,20 @@ class ChatStream(OpenAIStream):
             elif isinstance(item, dict) and item.get("type") == "thinking":
                 inner = item.get("thinking")
                 texts = [inner] if isinstance(inner, str) else [text_in(t.get("text")) for t in dicts_in(inner)]
+                self._reasoning_field = "content"
                 for text in texts:
                     yield from self._add_thinking(text)
             elif isinstance(item, dict):
                 yield from self._add_text(text_in(item.get("text")))
         if shown := self._refusal.add(text_in(delta.get("refusal"))):
             yield from self._add_text(shown)
+        self._fields |= {key: found for key in _CALL_EXTRAS if (found := dict_in(delta.get(key)))}
         for piece in dicts_in(delta.get("tool_calls")):
             yield from self._add_call(piece, position)
 
     def _add_text(self, text: str) -> Iterator[Chunk]:
+        thought, text = self._tag.split(text)
+        yield from self._add_thinking(thought)
         if text and (shown := self._text.add(text)):
             yield TextChunk(shown)
 
@@ -274,26 +298,30 @@ class ChatStream(OpenAIStream):
 
     def _reasoning(self, delta: dict[str, Any]) -> Iterator[Chunk]:
         """Reasoning text, in the first field where it appears; some services send it in two fields."""
-        for field in (self._reasoning_field,) if self._reasoning_field else ("reasoning_content", "reasoning"):
+        known = self._reasoning_field
+        for field in (known,) if known in _REASONING else _REASONING:
             if text := text_in(delta.get(field)):
                 self._reasoning_field = field
                 yield from self._add_thinking(text)
                 break
-        for detail in dicts_in(delta.get("reasoning_details")):
-            self._add_detail(detail)
-            if not self._reasoning_field:
-                yield from self._add_thinking(text_in(detail.get("text")) or text_in(detail.get("summary")))
+        for name in _SIGNED:
+            for detail in dicts_in(delta.get(name)):
+                self._add_detail(self._details.setdefault(name, []), detail)
+                if not self._reasoning_field:
+                    found = (text_in(detail.get(key)) for key in ("text", "summary", "thinking"))
+                    yield from self._add_thinking(next(filter(None, found), ""))
 
-    def _add_detail(self, detail: dict[str, Any]) -> None:
-        """Merge a piece of `reasoning_details`: texts of the same block are joined, other fields are replaced."""
-        last = self._details[-1] if self._details else {}
+    def _add_detail(self, details: list[dict[str, Any]], detail: dict[str, Any]) -> None:
+        """Merge a piece of a block with a signature: texts of the same block are joined, other fields are replaced."""
+        last = details[-1] if details else {}
         same = last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
-        if not last or not same or detail.get("index") is None:
-            self._details.append(dict(detail))
+        streamed = detail.get("index") is not None or ("thinking" in detail and not last.get("signature"))
+        if not last or not same or not streamed:
+            details.append(dict(detail))
             return
         for key, value in detail.items():
             old = last.get(key)
-            if key in ("text", "summary", "data") and isinstance(old, str) and isinstance(value, str):
+            if key in ("text", "summary", "data", "thinking") and isinstance(old, str) and isinstance(value, str):
                 last[key] = old + value
             elif value is not None:
                 last[key] = value
@@ -305,7 +333,7 @@ class ChatStream(OpenAIStream):
         call.id = call.id or call_id
         if name and name != call.name and not call.arguments.size:
             call.name += name
-        call.extra |= dict_in(piece.get("extra_content"))
+        call.extra |= {key: found for key in _CALL_EXTRAS if (found := dict_in(piece.get(key)))}
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
             arguments = as_text(arguments)

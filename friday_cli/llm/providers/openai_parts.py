@@ -16,49 +16,54 @@ from friday_cli.core.text.lazy_regex import pattern
 from ..transport.endpoint import Endpoint
 from ..transport.json_body import encode_value
 from ..transport.text import StreamedText, dict_in
-from ..transport.tool_arguments import api_call_id, call_of
+from ..transport.tool_arguments import api_call_id, api_tool_name, call_of, short_hash
 from .service_provider import ReplyStream, has_content
 
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
+_THINK, _END_THINK = "<think>", "</think>"
 _ID = pattern(r"[A-Za-z0-9_.:-]{1,40}")
+
+
+CallIds = Literal["any", "short", "kimi"]
 
 
 class OpenAIQuirks(msgspec.Struct, frozen=True):
     """Differences between services and models. The defaults are for an unknown server with Chat Completions.
 
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
-    is the field in which reasoning is sent back ("": not at all). `cache_key` sends `prompt_cache_key`,
+    is the field in which reasoning is sent back with each reply that has calls, also an empty one ("": only in the field in
+    which the service sent it). `cache_key` sends `prompt_cache_key`,
     `cache_marks` (Responses) marks where the part ends that requests in other folders share,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
-    `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`:
-    requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
+    `call_ids` is the form of ids of calls that another model made: "short", nine letters and digits; "kimi",
+    functions.NAME:NUMBER. `signed_calls`: requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
     without reasoning refuse. `temperature`: when it is sent, see models.toml.
+    `omitted`: fields of a reply that the service refuses.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system_role: Literal["system", "developer"] = "system"
     efforts: tuple[Effort, ...] = ()
-    reasoning_field: Literal["", "reasoning_content", "reasoning", "content"] = ""
+    reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
     cache_key: bool = False
     cache_marks: bool = False
     stream_usage: bool = True
     images: bool = True
     tool_images: bool = False
-    short_ids: bool = True
+    call_ids: CallIds = "short"
     signed_calls: bool = False
     reasoning: bool = True
     temperature: str = "any"
+    omitted: frozenset[str] = frozenset()
 
 
 SERVICES: dict[str, OpenAIQuirks] = {
-    "openai": OpenAIQuirks(
-        max_tokens="max_completion_tokens", system_role="developer", cache_key=True, short_ids=False
-    ),
+    "openai": OpenAIQuirks(max_tokens="max_completion_tokens", system_role="developer", cache_key=True, call_ids="any"),
     "gemini": OpenAIQuirks(signed_calls=True),
     "groq": OpenAIQuirks(max_tokens="max_completion_tokens"),
     "deepseek": OpenAIQuirks(reasoning_field="reasoning_content", images=False),
-    "mistral": OpenAIQuirks(stream_usage=False, efforts=("none",)),
+    "mistral": OpenAIQuirks(stream_usage=False),
     "ollama": OpenAIQuirks(reasoning_field="reasoning"),
     "vllm": OpenAIQuirks(reasoning_field="reasoning"),
     "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content"),
@@ -75,6 +80,41 @@ def marked_system(system: str) -> dict[str, Any] | None:
     parts: list[dict[str, Any]] = [{"type": "input_text", "text": text} for text in (shared, heading + rest)]
     parts[0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
     return {"type": "message", "role": "developer", "content": parts}
+
+
+class ThinkTag:
+    """Separates thinking from the text of a reply that begins with `<think>`, as local servers send it."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._where: Literal["start", "thinking", "text"] = "start"
+
+    def split(self, piece: str) -> tuple[str, str]:
+        """The thinking and the text that are known now; the beginning of a tag is held back."""
+        if self._where == "text" or not piece:
+            return "", piece
+        text = self._held + piece
+        if self._where == "start":
+            begun = text.lstrip()
+            if not begun.startswith(_THINK[: len(begun)]):
+                self._where, self._held = "text", ""
+                return "", text
+            self._held = text
+            if len(begun) < len(_THINK):
+                return "", ""
+            self._where, text = "thinking", begun[len(_THINK) :].lstrip("\n")
+        thought, tag, rest = text.partition(_END_THINK)
+        if tag:
+            self._where, self._held = "text", ""
+            return thought, rest.lstrip("\n")
+        kept = next((n for n in range(len(_END_THINK) - 1, 0, -1) if text.endswith(_END_THINK[:n])), 0)
+        self._held = text[len(text) - kept :]
+        return text[: len(text) - kept], ""
+
+    @property
+    def held(self) -> str:
+        """What is held back at the end of the reply: text, since no tag was completed."""
+        return self._held if self._where == "start" else ""
 
 
 class StreamedToolCall:
@@ -122,7 +162,7 @@ class OpenAIStream(ReplyStream):
         usage = reported_usage(self.reported, self._estimated_input, parts, searches=len(searches))
         if self.stop not in ("max_tokens", "refusal", "context") and not has_content(parts):
             raise self._error("empty", usage)
-        return ReplyDone(Message("assistant", parts), usage, self.stop, self.note, searches)
+        return ReplyDone(Message("assistant", parts, origin=self._origin), usage, self.stop, self.note, searches)
 
     def usage(self) -> Usage | None:
         """The tokens of an incomplete reply; None if nothing has arrived."""
@@ -149,9 +189,13 @@ def cache_key(request: Request, model: str) -> str:
     return hashlib.sha256(encode_value(prefix)).hexdigest()[:32]
 
 
-def call_id_for(call_id: str, *, short: bool) -> str:
-    """A call id that these APIs accept; `short` as for `api_call_id`."""
-    return api_call_id(call_id, _ID(), short=short)
+def call_ids_for(message: Message, origin: str, *, form: CallIds) -> dict[str, str]:
+    """The ids to send for the calls of `message`, by their ids. A model gets its own calls with the ids that it gave them."""
+    if message.origin == origin:
+        return {call.id: call.id for call in message.calls}
+    if form == "kimi":
+        return {c.id: f"functions.{api_tool_name(c.name)}:{int(short_hash(c.id), 16) % 10**6}" for c in message.calls}
+    return {call.id: api_call_id(call.id, _ID(), short=form == "short") for call in message.calls}
 
 
 def result_text(result: ToolResult) -> str:

@@ -23,7 +23,7 @@ from .openai_parts import (
     OpenAIStream,
     StreamedToolCall,
     cache_key,
-    call_id_for,
+    call_ids_for,
     effort_for,
     marked_system,
     result_text,
@@ -92,9 +92,11 @@ def responses_request(
 
 def _input(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
+    ids: dict[str, str] = {}
     for message in messages:
         if message.role == "assistant":
-            items += _assistant(message, quirks, origin)
+            ids = call_ids_for(message, origin, form=quirks.call_ids)
+            items += _assistant(message, ids, origin)
         elif message.role == "tool":
             for result in message.results:
                 text = result_text(result)
@@ -103,7 +105,7 @@ def _input(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> li
                 items.append(
                     {
                         "type": "function_call_output",
-                        "call_id": call_id_for(result.call_id, short=quirks.short_ids),
+                        "call_id": ids.get(result.call_id, result.call_id),
                         "output": output,
                     }
                 )
@@ -120,7 +122,7 @@ def _content_part(part: Text | Image, quirks: OpenAIQuirks) -> dict[str, Any]:
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{part.media_type};base64,{part.data}"}
 
 
-def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
+def _assistant(message: Message, ids: dict[str, str], origin: str) -> list[dict[str, Any]]:
     """The items of an assistant message, in order. Blocks of another origin and trailing reasoning are left out."""
     messages, calls = _item_fields(message, origin)
     items: list[dict[str, Any]] = []
@@ -133,7 +135,7 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> list[dict
             case ToolCall():
                 item = {
                     "type": "function_call",
-                    "call_id": call_id_for(part.id, short=quirks.short_ids),
+                    "call_id": ids[part.id],
                     "name": api_tool_name(part.name),
                 }
                 items.append(item | {"arguments": as_text(part.arguments)} | calls.get(part.id, {}))

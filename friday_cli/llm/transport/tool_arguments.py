@@ -52,8 +52,12 @@ def api_call_id(call_id: str, valid: re.Pattern[str], *, short: bool = False) ->
     because the chat templates of Mistral, which any server can use, refuse others."""
     if (_SHORT_ID() if short else valid).fullmatch(call_id):
         return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
-    return digest[:9] if short else f"call_{digest[:24]}"
+    return short_hash(call_id) if short else f"call_{short_hash(call_id, 24)}"
+
+
+def short_hash(call_id: str, digits: int = 9) -> str:
+    """The first hexadecimal digits of a hash of a call id."""
+    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:digits]
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:

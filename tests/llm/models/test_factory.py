@@ -193,7 +193,8 @@ def test_quirks_of_the_openai_wires_and_of_services(env: dict[str, str]) -> None
     assert (old.reasoning, old.efforts) == (False, ())
     assert (sol.cache_marks, old.cache_marks) == (True, False)
     assert quirks("azure/gpt-6.1-sol", env, platform="azure") == msgspec.structs.replace(sol, cache_marks=False)
-    assert [quirks(name, env).short_ids for name in ("llamacpp/m", "groq/m", "openai/gpt-4.1")] == [True, True, False]
+    names = ("llamacpp/m", "groq/m", "groq/moonshotai/kimi-k3", "openai/gpt-4.1")
+    assert [quirks(name, env).call_ids for name in names] == ["short", "short", "kimi", "any"]
     assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
     assert quirks("ollama/x", env).efforts == EFFORTS
 

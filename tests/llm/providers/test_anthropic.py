@@ -36,7 +36,7 @@ async def test_replies(transport: Transport, name: str) -> None:
     data = b"".join(named(e) if "type" in e else f"data: {json.dumps(e)}\n\n".encode() for e in events)
     async with playing(Reply(data, split=0 if len(data) > 50_000 else 11)) as server:
         chunks, done = await reply(provider(server, transport))
-    assert (done.message, done.stop) == (Message("assistant", tuple(parts)), stop)
+    assert (done.message.parts, done.stop) == (tuple(parts), stop)
     shown = "".join(c.text for c in chunks if isinstance(c, TextChunk))
     assert shown == ("lost" if name == "second message" else "") + done.message.text
 

@@ -151,7 +151,7 @@ def test_the_end_mark() -> None:
     assert fold(whole)[1].note == ""
     assert fold(whole[:-1])[1].note == NO_END_MARK
     open_block = [start(), *text(0, "a", stop=False), *end()]
-    assert fold(open_block)[1].message == Message("assistant", (Text("a"),))
+    assert fold(open_block)[1].message.parts == (Text("a"),)
     for events in (
         open_block[:-1],
         [start(), *text(0, "a"), {"type": "message_stop"}],

@@ -94,15 +94,15 @@ ODD: dict[str, tuple[list[Any], tuple[AnyPart, ...], str]] = {
         [delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
          delta(content=[{"type": "text", "text": "a"}, {"type": "reference", "reference_ids": [1]}, "b"]),
          delta("stop", content="c")],
-        (Thinking("hm", ORIGIN), Text("abc")), "end_turn",
+        (Thinking("hm", ORIGIN, {"field": "content"}), Text("abc")), "end_turn",
     ),
     "reasoning_content": (
         [delta(reasoning_content="h"), delta(reasoning_content="m"), delta(content="x"), delta("stop")],
-        (Thinking("hm", ORIGIN), Text("x")), "end_turn",
+        (Thinking("hm", ORIGIN, {"field": "reasoning_content"}), Text("x")), "end_turn",
     ),
     "reasoning under two names counts once": (
         [delta(reasoning="hm", reasoning_content="hm"), delta(reasoning="!"), delta("stop", content="x")],
-        (Thinking("hm", ORIGIN), Text("x")), "end_turn",
+        (Thinking("hm", ORIGIN, {"field": "reasoning_content"}), Text("x")), "end_turn",
     ),
     "reasoning details in pieces": (
         [delta(reasoning="a", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "a"}]),
@@ -112,18 +112,34 @@ ODD: dict[str, tuple[list[Any], tuple[AnyPart, ...], str]] = {
          delta("stop", content="x")],
         (Thinking("ab", ORIGIN, {"reasoning_details": [
             {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "sig"},
-            {"type": "reasoning.encrypted", "index": 1, "data": "xyz"}]}), Text("x")), "end_turn",
+            {"type": "reasoning.encrypted", "index": 1, "data": "xyz"}], "field": "reasoning"}), Text("x")), "end_turn",
     ),
     "a signature on a call": (
         [calls(WHOLE | {"extra_content": {"google": {"thought_signature": "s"}}}), delta("stop")],
-        (CALL, Opaque(ORIGIN, {"call_extras": {"c1": {"google": {"thought_signature": "s"}}}})), "tool_use",
+        (CALL, Opaque(ORIGIN, {"call_extras": {"c1": {"extra_content": {"google": {"thought_signature": "s"}}}}})),
+        "tool_use",
     ),
+    "signatures of litellm": (
+        [delta(thinking_blocks=[{"type": "thinking", "thinking": "h", "signature": None}]),
+         delta(thinking_blocks=[{"type": "thinking", "thinking": "m", "signature": "s"}]),
+         delta(extra_content={"google": {"thought_signature": "t"}}, content="x"),
+         calls(WHOLE | {"provider_specific_fields": {"thought_signature": "u"}}), delta("stop")],
+        (Thinking("hm", ORIGIN, {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]}), Text("x"),
+         CALL, Opaque(ORIGIN, {"call_extras": {"c1": {"provider_specific_fields": {"thought_signature": "u"}}},
+                               "message_fields": {"extra_content": {"google": {"thought_signature": "t"}}}})),
+        "tool_use",
+    ),
+    "thinking in a tag": (
+        [delta(content="<th"), delta(content="ink>\nhm</thi"), delta(content="nk>\n\nx</think>"), delta("stop")],
+        (Thinking("hm", ORIGIN), Text("x</think>")), "end_turn",
+    ),
+    "no thinking in a tag": ([delta(content="<thin"), delta("stop")], (Text("<thin"),), "end_turn"),
     "a whole message in place of deltas": (
         [{"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}],
         (Text("Hi"),), "end_turn",
     ),
     "cut in the text": ([delta(content="Hel"), delta("length")], (Text("Hel"),), "max_tokens"),
-    "cut while thinking": ([delta(reasoning="hm"), delta("length")], (Thinking("hm", ORIGIN),), "max_tokens"),
+    "cut while thinking": ([delta(reasoning="hm"), delta("length")], (Thinking("hm", ORIGIN, {"field": "reasoning"}),), "max_tokens"),
     "content filter": ([delta(content="Hel"), calls(FIRST), delta("content_filter")], (Text("Hel"),), "refusal"),
     "content filter before anything": ([delta("content_filter")], (), "refusal"),
     "refusal": ([delta(refusal="I can"), delta(refusal="not."), delta("stop")], (Text("I cannot."),), "refusal"),
@@ -150,7 +166,7 @@ async def test_streams_fold_into_messages(case: str, transport: Transport) -> No
     ) as (provider, _):
         chunks, done = await ask(provider)
         assert (await ask(provider))[1].message == done.message
-    assert (done.message, done.stop) == (Message("assistant", parts), stop)
+    assert (done.message.parts, done.stop) == (parts, stop)
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == done.message.text
     thought = "".join(p.text for p in parts if isinstance(p, Thinking))
     assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == thought

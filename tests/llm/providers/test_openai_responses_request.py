@@ -39,7 +39,7 @@ async def test_both_transports_send_the_same() -> None:
         user("go on"),
     )
     more: dict[str, Any] = {"effort": "high", "cache_key": "k", "tool_choice": "none", "web_search": True}
-    bodies = [await sent(t, *history, quirks=OpenAIQuirks(cache_key=True, short_ids=False), **more) for t in TRANSPORTS]
+    bodies = [await sent(t, *history, quirks=OpenAIQuirks(cache_key=True, call_ids="any"), **more) for t in TRANSPORTS]
     assert bodies[0] == bodies[1]
     picture = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
     assert bodies[0] == {
@@ -75,7 +75,7 @@ async def test_the_part_that_folders_share_is_marked() -> None:
 async def test_a_reply_goes_back_as_it_came() -> None:
     events, _, _ = STREAMS["reasoning, text and a call"]
     replies = [Reply(named(*events)), Reply(named(*whole(*texts(0, "x"))))]
-    async with at_server(*replies, wire="responses", quirks=OpenAIQuirks(short_ids=False)) as (provider, server):
+    async with at_server(*replies, wire="responses", quirks=OpenAIQuirks(call_ids="any")) as (provider, server):
         _, done = await ask(provider)
         results = Message("tool", (ToolResult("c1", "r"),), "harness")
         await ask(provider, asked(user("x"), done.message, results))
