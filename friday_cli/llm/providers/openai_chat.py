@@ -221,13 +221,15 @@ class ChatStream(OpenAIStream):
             finish = choice.get("finish_reason")
             if isinstance(finish, str) and finish:
                 self._finish(finish, choice.get("error"))
+        if self.ended:
+            yield from self._add_text(self._tag.end())
 
     def parts(self) -> tuple[AnyPart, ...]:
         """The parts of the message so far; complete if `ended`. Raises ProviderError for a call without a name."""
         refused = self._refusal.text
         if refused:
             self.stop, self.note = "refusal", refused
-        thinking, text = self._thinking.text, self._text.text + self._tag.held
+        thinking, text = self._thinking.text, self._text.text
         named = [call for call in self._calls if call.name]
         if self.ended and any(call.arguments.size for call in self._calls if not call.name):
             raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")

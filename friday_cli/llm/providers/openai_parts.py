@@ -111,10 +111,11 @@ class ThinkTag:
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept], ""
 
-    @property
-    def held(self) -> str:
-        """What is held back at the end of the reply: text, since no tag was completed."""
-        return self._held if self._where == "start" else ""
+    def end(self) -> str:
+        """The text that is held back at the end of a reply, since it was no tag."""
+        held, self._held = self._held if self._where == "start" else "", ""
+        self._where = "text"
+        return held
 
 
 class StreamedToolCall:

@@ -11,6 +11,7 @@ import pytest
 
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import RestartChunk, TextChunk
+from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails, provider_at
 from tests.servers import anthropic_events as claude
@@ -111,6 +112,7 @@ async def test_call_ids_of_every_service_fit_the_strictest_and_stay_the_same(wir
             ]
             await ask(provider, asked(*history))
     bodies = [json.dumps(request.json["input" if wire == "responses" else "messages"]) for request in server.requests]
+    bodies = [body.replace(', "cache_control": {"type": "ephemeral"}', "") for body in bodies]
     assert all(later.startswith(body[:-1]) for body, later in pairwise(bodies))
     names = {"chat": ("id", "tool_call_id"), "responses": ("call_id", "call_id"), "messages": ("id", "tool_use_id")}[
         wire
@@ -120,6 +122,32 @@ async def test_call_ids_of_every_service_fit_the_strictest_and_stay_the_same(wir
     assert all(re.fullmatch(r"[A-Za-z0-9]{9}", call_id) for call_id in sent)
     assert len(set(sent)) == len(ids)
     assert ids[3] in sent
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses"])
+async def test_a_model_gets_its_own_calls_with_the_ids_that_it_gave_them(wire: Wire) -> None:
+    """Kimi falls silent otherwise, and blocks of OpenRouter's `reasoning.encrypted` match no call."""
+    own, other = ("functions.list_dir:0", "functions.grep:1"), "toolu_01AbCdEfGhIjKlMnOpQrSt"
+    called = tuple(ToolCall(call_id, "grep", {}) for call_id in own)
+    history = [
+        user("go"),
+        Message("assistant", called, origin="own/m-1"),
+        Message("tool", tuple(ToolResult(call_id, "r") for call_id in own), "harness"),
+        Message("assistant", (ToolCall(other, "grep", {}),), origin="anthropic/claude"),
+        Message("tool", (ToolResult(other, "r"),), "harness"),
+    ]
+    for form, foreign in (("short", r"[a-z0-9]{9}"), ("kimi", r"functions\.grep:\d+")):
+        quirks = OpenAIQuirks(call_ids=form)  # type: ignore[arg-type]
+        async with at_server(document(WHOLE[wire], 200), wire=wire, quirks=quirks) as (provider, server):
+            await ask(provider, asked(*history))
+        body = json.dumps(server.requests[0].json["input" if wire == "responses" else "messages"])
+        sent, answered = (
+            re.findall(f'"{name}": "([^"]*)"', body)
+            for name in (("id", "tool_call_id") if wire == "chat" else ("call_id", "call_id"))
+        )
+        assert tuple(dict.fromkeys(sent))[:2] == own
+        assert re.fullmatch(foreign, sent[-1])
+        assert wire == "responses" or sent == answered
 
 
 class _Owned(Server):
