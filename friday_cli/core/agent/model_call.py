@@ -17,6 +17,7 @@ from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelt
 from ..protocol.messages import Message, Text, Usage, without_thinking
 from ..protocol.provider import (
     CallChunk,
+    NoteChunk,
     Provider,
     ReplyDone,
     Request,
@@ -251,6 +252,9 @@ class _Attempt:
                     if isinstance(chunk, ReplyDone):
                         self.usage = self._priced(self._believed(chunk.usage))
                         return msgspec.structs.replace(chunk, usage=self.usage)
+                    if isinstance(chunk, NoteChunk):
+                        await self._services.log.emit(agent.path, Notice(chunk.text, "warning"))
+                        continue
                     reply.take(chunk)
                     if reply.least_output > most:
                         break

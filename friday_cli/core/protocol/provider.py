@@ -70,6 +70,12 @@ class RestartChunk(msgspec.Struct, frozen=True):
     """The service begins the reply again: what it sent before is not part of it."""
 
 
+class NoteChunk(msgspec.Struct, frozen=True):
+    """A remark of the provider for people: what it left out of the request, and why."""
+
+    text: str
+
+
 class UsageChunk(msgspec.Struct, frozen=True):
     """The usage that the service reported so far: the input, while the output is still streamed."""
 
@@ -97,7 +103,7 @@ class ReplyDone(msgspec.Struct, frozen=True):
     searches: tuple[ServerSearch, ...] = ()
 
 
-Chunk = TextChunk | ThinkingChunk | CallChunk | RestartChunk | UsageChunk | ReplyDone
+Chunk = TextChunk | ThinkingChunk | CallChunk | RestartChunk | UsageChunk | NoteChunk | ReplyDone
 
 
 class Provider(Protocol):

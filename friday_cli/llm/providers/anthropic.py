@@ -34,6 +34,7 @@ class AnthropicProvider(ServiceProvider):
 
     path = "/v1/messages"
     reply_stream = AnthropicStream
+    needed = ("max_tokens",)
 
     def __init__(
         self, name: str, model: str, *, endpoint: Endpoint, quirks: AnthropicQuirks | None = None, **common: Any
@@ -46,14 +47,14 @@ class AnthropicProvider(ServiceProvider):
         self._endpoint = msgspec.structs.replace(endpoint, headers=headers, sdk="anthropic")
         self._quirks = quirks or AnthropicQuirks()
 
-    def _omit_refused(self, error: ProviderError, request: Request) -> bool:
+    def _omit_refused(self, error: ProviderError, request: Request) -> str | None:
         """As the base class; thinking blocks that are rejected because the conversation has changed are omitted from it,
         too."""
         remedy, state = _thinking_remedy(error), request.provider_state
         if remedy is None or state.get(_REJECTED) in (remedy, "strip"):
             return super()._omit_refused(error, request)
         state[_REJECTED] = remedy
-        return True
+        return ""
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""

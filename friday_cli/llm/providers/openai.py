@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.provider import Request
 
 from .encoded_history import EncodedHistory
 from .openai_chat import ChatStream, chat_request
 from .openai_parts import SERVICES, OpenAIQuirks
 from .openai_responses import ResponsesStream, responses_request
-from .service_provider import ServiceProvider
+from .service_provider import UNREAD, ServiceProvider
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning")
 
@@ -30,8 +32,11 @@ class OpenAIChat(_OpenAIProvider):
     reply_stream = ChatStream
 
     def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
+        quirks = (
+            msgspec.structs.replace(self._quirks, omitted=frozenset(self._omitted)) if self._omitted else self._quirks
+        )
         return chat_request(
-            request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin, history=history
+            request, self.model, quirks=quirks, max_output=self.max_output, origin=self._origin, history=history
         )
 
 
@@ -54,4 +59,5 @@ class OpenAIResponses(_OpenAIProvider):
             origin=self._origin,
             web_search=self._web_search,
             history=history,
+            unread=request.provider_state.get(UNREAD, 0),
         )

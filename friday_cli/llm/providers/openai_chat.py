@@ -69,7 +69,9 @@ def chat_request(
         return [*([system] if first and request.system else []), *_messages(messages, quirks, origin)]
 
     sent = request.messages
-    messages = items(sent, True) if history is None else history.encode(sent, items, (origin, request.system))
+    messages = (
+        items(sent, True) if history is None else history.encode(sent, items, (origin, request.system, quirks.omitted))
+    )
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
     if quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
@@ -170,7 +172,8 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str, ids: dict[st
 
 def _add_reasoning(entry: dict[str, Any], own: list[Thinking], quirks: OpenAIQuirks) -> None:
     """Add the reasoning of a reply to it, in the field in which the service sent it, or its blocks with signatures."""
-    thinking, stored = "".join(p.text for p in own), {}
+    thinking = "".join(p.text for p in own)
+    stored: dict[str, Any] = {}
     for part in own:
         stored |= part.data or {}
     if signed := [name for name in _SIGNED if stored.get(name)]:

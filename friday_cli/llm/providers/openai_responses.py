@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
+from friday_cli.core.protocol.messages import (
+    AnyPart,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    without_thinking,
+)
 from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerSearch, Stop, TextChunk, ThinkingChunk
 
 from ..transport.endpoint import Endpoint
@@ -28,7 +37,8 @@ from .openai_parts import (
     marked_system,
     result_text,
 )
-from .service_provider import server_search, temperature_for
+from .responses_items import OutputItem, searches_in, stored_fields
+from .service_provider import temperature_for
 
 _MIN_OUTPUT = 16
 """The lowest `max_output_tokens` that the service accepts."""
@@ -48,16 +58,19 @@ def responses_request(
     origin: str,
     web_search: bool = False,
     history: EncodedHistory | None = None,
+    unread: int = 0,
 ) -> dict[str, Any]:
-    """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along. `history`
-    encodes the messages."""
+    """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along, except that of the
+    first `unread` messages. `history` encodes the messages."""
 
     system = marked_system(request.system) if quirks.cache_marks else None
 
     def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
         return [*([system] if first and system else []), *_input(messages, quirks, origin)]
 
-    sent, variant = request.messages, (origin, request.system if system else "")
+    sent, variant = request.messages, (origin, request.system if system else "", unread)
+    if unread:
+        sent = (*map(without_thinking, sent[:unread]), *sent[unread:])
     messages = items(sent, True) if history is None else history.encode(sent, items, variant)
     body: dict[str, Any] = {"model": model, "input": messages, "stream": True, "store": False}
     if request.system and system is None:
@@ -163,25 +176,6 @@ def _item_fields(message: Message, origin: str) -> tuple[list[dict[str, Any]], d
 # ---- the reply --------------------------------------------------------------
 
 
-class _OutputItem:
-    """An output item while it is streamed. `final` is the JSON of the finished item; `call` is used by calls only."""
-
-    def __init__(self, kind: str, position: int, call: StreamedToolCall) -> None:
-        self.kind, self.position = kind, position
-        self.final: dict[str, Any] | None = None
-        self.texts: dict[tuple[str, int], StreamedText] = {}
-        self.call = call
-
-    def text(self, *kinds: str, between: str = "") -> str:
-        """The texts of these kinds, joined in order; from the finished item if there is one."""
-        if self.final is not None:
-            pieces = [p for key in ("summary", "content") for p in dicts_in(self.final.get(key))]
-            found = [text_in(p.get("text")) or text_in(p.get("refusal")) for p in pieces if p.get("type") in kinds]
-            if any(found):
-                return between.join(found)
-        return between.join(p.text for (kind, _), p in sorted(self.texts.items(), key=lambda t: t[0]) if kind in kinds)
-
-
 _DELTAS = {
     "response.output_text": "output_text",
     "response.refusal": "refusal",
@@ -197,8 +191,8 @@ class ResponsesStream(OpenAIStream):
 
     def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
         super().__init__(endpoint, origin, request)
-        self._items: list[_OutputItem] = []
-        self._by_position: dict[tuple[int, str], _OutputItem] = {}
+        self._items: list[OutputItem] = []
+        self._by_position: dict[tuple[int, str], OutputItem] = {}
         self._last_position = 0
         self._calls = 0
         self._seen: dict[int, int] = {}
@@ -234,13 +228,13 @@ class ResponsesStream(OpenAIStream):
                 if item.call.name:
                     calls.append(call := item.call.call(self._used_call_ids))
                     parts.append(call)
-                    stored["calls"][call.id] = _stored_fields(item, "id", "status")
+                    stored["calls"][call.id] = stored_fields(item, "id", "status")
                 elif self.ended and item.call.arguments.size:
                     raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
             elif item.kind == "message":
                 if text := item.text("output_text", "refusal"):
                     parts.append(Text(text))
-                    stored["messages"].append(_stored_fields(item, "id", "status", "phase"))
+                    stored["messages"].append(stored_fields(item, "id", "status", "phase"))
                 if refused := item.text("refusal"):
                     self.stop, self.note = "refusal", refused
             elif item.kind == "reasoning":
@@ -255,7 +249,7 @@ class ResponsesStream(OpenAIStream):
 
     def searches(self) -> tuple[ServerSearch, ...]:
         """The web searches that the service ran in this reply, each with its pages."""
-        return _searches(sorted(self._items, key=lambda i: i.position))
+        return searches_in(sorted(self._items, key=lambda i: i.position))
 
     def _apply_stop(self, parts: list[AnyPart], calls: list[ToolCall]) -> tuple[AnyPart, ...]:
         """The parts without calls after a refusal; at the output limit with an incomplete last call marked."""
@@ -286,7 +280,7 @@ class ResponsesStream(OpenAIStream):
             raise ProviderError("garbled", f"{self._endpoint.service} started a second reply inside the first.")
         self._response_id = response_id or self._response_id
 
-    def _item_for(self, event: dict[str, Any], kind: str, *, new: bool = False) -> _OutputItem:
+    def _item_for(self, event: dict[str, Any], kind: str, *, new: bool = False) -> OutputItem:
         """The item that an event belongs to, by position and kind. `new`: the event starts an item.
 
         Some services change the id of an item within the stream; others give all items the same position.
@@ -295,7 +289,7 @@ class ResponsesStream(OpenAIStream):
         position = index if isinstance(index, int) else self._last_position
         item = self._by_position.get((position, kind))
         if item is None or (new and item.final is not None):
-            item = self._by_position[position, kind] = _OutputItem(kind, position, StreamedToolCall(self._calls))
+            item = self._by_position[position, kind] = OutputItem(kind, position, StreamedToolCall(self._calls))
             self._items.append(item)
             self._calls += kind == "function_call"
         self._last_position = position
@@ -310,7 +304,7 @@ class ResponsesStream(OpenAIStream):
         else:
             yield from self._add_missing_text(item, key, text_in(event.get("text")) or text_in(event.get("refusal")))
 
-    def _add_text(self, item: _OutputItem, key: tuple[str, int], text: str) -> Iterator[Chunk]:
+    def _add_text(self, item: OutputItem, key: tuple[str, int], text: str) -> Iterator[Chunk]:
         pieces = item.texts.get(key)
         if pieces is None:
             pieces = item.texts[key] = StreamedText()
@@ -319,7 +313,7 @@ class ResponsesStream(OpenAIStream):
         if shown := pieces.add(text):
             yield ThinkingChunk(shown) if key[0] in _THINKING else TextChunk(shown)
 
-    def _add_missing_text(self, item: _OutputItem, key: tuple[str, int], text: str) -> Iterator[Chunk]:
+    def _add_missing_text(self, item: OutputItem, key: tuple[str, int], text: str) -> Iterator[Chunk]:
         """Add the end of a finished text that no delta contained; some services send few deltas or none."""
         so_far = item.texts[key].text if key in item.texts else ""
         if len(text) > len(so_far) and text.startswith(so_far):
@@ -372,29 +366,3 @@ class ResponsesStream(OpenAIStream):
         if step == "incomplete":
             self.stop = _REASONS.get(reason, "other")
             self.note = "" if self.stop == "max_tokens" else reason or "the response is incomplete"
-
-
-def _searches(items: list[_OutputItem]) -> tuple[ServerSearch, ...]:
-    """The web searches among the items. Pages that the text cites are added to the last search."""
-    searches: list[tuple[str, object, list[tuple[object, object]]]] = []
-    cited: list[tuple[object, object]] = []
-    for item in items:
-        data = item.final or {}
-        action = dict_in(data.get("action"))
-        if item.kind == "web_search_call" and action.get("type") == "search":
-            pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
-            searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
-        elif item.kind == "message":
-            notes = [note for piece in dicts_in(data.get("content")) for note in dicts_in(piece.get("annotations"))]
-            cited += [(n.get("title"), n.get("url")) for n in notes if n.get("type") == "url_citation"]
-    if searches:
-        searches[-1][2].extend(cited)
-    return tuple(server_search(call_id, query, pages) for call_id, query, pages in searches)
-
-
-def _stored_fields(item: _OutputItem, *keys: str) -> dict[str, Any]:
-    final = item.final or {}
-    fields = {key: final[key] for key in keys if final.get(key) is not None}
-    if "id" not in fields:
-        fields.pop("status", None)
-    return fields

@@ -14,13 +14,14 @@ import msgspec
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Message, Usage, user
-from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
+from friday_cli.core.protocol.provider import Chunk, NoteChunk, ReplyDone, Request, ServerSearch
 
 from ..transport import Transport, get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import one_line
 from .encoded_history import EncodedHistory
+from .refused import REASONING_ITEMS, refuse_images, refused_part, refuses_image, without, without_images
 
 LIST_S = 5.0
 """Maximum seconds to get the service's list of models; an error waits for it."""
@@ -30,6 +31,12 @@ SILENT_EVENTS = 20_000
 _MAX_LISTED, _MAX_NAME = 8, 120
 _BAD_CALL = "bad_call"
 """In `Request.provider_state`: the note about a call that the service could not read. It goes with the next request."""
+_IMAGES = "refused_images"
+"""In `Request.provider_state`: the hashes of images that the service refused, each with the reason."""
+UNREAD = "unread_reasoning"
+"""In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
+_OMITTED: dict[tuple[str, str, str], dict[str, None]] = {}
+"""What an address refuses for a model, by URL, path and model (`refused.FIELDS`)."""
 _MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
 
 
@@ -104,6 +111,8 @@ class ServiceProvider(ABC):
 
     path: ClassVar[str]
     reply_stream: ClassVar[type[ReplyStream]]
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Fields that the API requires."""
     badge = ""
 
     def __init__(
@@ -123,7 +132,9 @@ class ServiceProvider(ABC):
         self._endpoint = endpoint
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
-        self._refuses_temperature = False
+        self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
+        self._sent: dict[str, Any] = {}
+        """The body that was sent last."""
         self._transport: Transport = "sdk" if endpoint.platform else transport
 
     def __repr__(self) -> str:
@@ -143,26 +154,39 @@ class ServiceProvider(ABC):
         if note := request.provider_state.pop(_BAD_CALL, ""):
             request = msgspec.structs.replace(request, messages=(*request.messages, user(note, source="harness")))
         while True:
-            if self._refuses_temperature:
-                request = msgspec.structs.replace(request, temperature=None)
+            if refused := request.provider_state.get(_IMAGES):
+                request = without_images(request, refused)
             try:
                 async with aclosing(self._stream_once(request)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
             except ProviderError as error:
-                if self._omit_refused(error, request):
+                if (said := self._omit_refused(error, request)) is not None:
+                    if said:
+                        yield NoteChunk(said)
                     continue
                 if error.kind == "bad_call" and not note:
                     request.provider_state[_BAD_CALL] = f"{NOTE} {error.message} {_CALL_AGAIN}"
                 raise
 
-    def _omit_refused(self, error: ProviderError, request: Request) -> bool:
-        """Omit the field of `request` that the service refused from now on; False if the request cannot be repaired."""
-        if request.temperature is None or error.kind != "invalid" or "temperature" not in error.message.lower():
-            return False
-        self._refuses_temperature = True
-        return True
+    def _omit_refused(self, error: ProviderError, request: Request) -> str | None:
+        """Leave out of requests what the service refused: an image or encrypted reasoning in this conversation, a field or a tool in all
+        requests to this address and model. A note for people about it ("": none); None if the request cannot be repaired."""
+        service, state = self._endpoint.service, request.provider_state
+        if refuses_image(error):
+            count = refuse_images(request, state.setdefault(_IMAGES, {}), error)
+            images = "an image" if count == 1 else f"{count} images"
+            return f"{error.message} It gets the conversation without {images}; the log keeps them." if count else None
+        found = refused_part(
+            error, self._sent, (*self._omitted, *self.needed, *([REASONING_ITEMS] if UNREAD in state else ()))
+        )
+        if found == REASONING_ITEMS:
+            state[UNREAD] = len(request.messages)
+        elif found:
+            self._omitted[found] = None
+        what = f"the {found}" if found.startswith("tool ") else f"`{found}`" if found != REASONING_ITEMS else found
+        return f"{error.message} {service} gets requests without {what} from now on." if found else None
 
     async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
         reply = self.reply_stream(self._endpoint, self._origin, request)
@@ -171,7 +195,7 @@ class ServiceProvider(ABC):
             send = get_transport(self._transport)
             try:
                 history = EncodedHistory.of(request) if self._transport == "http" else None
-                body = self._body(request, history)
+                body = self._sent = without(self._body(request, history), self._omitted)
                 async with aclosing(send(self._endpoint_for(request), self.path, body)) as events:
                     async for event in events:
                         silent -= 1
@@ -240,7 +264,7 @@ class ServiceProvider(ABC):
         """Input tokens of a request, counted by the service at `path` from these fields of it."""
         from ..transport.sdk import count_tokens
 
-        body = self._body(request)
+        body = without(self._body(request), self._omitted)
         kept = {key: body[key] for key in fields if key in body}
         return await count_tokens(self._endpoint_for(request), path, kept)
 
