@@ -9,14 +9,13 @@ import typer
 
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
-from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm import models as known
 from friday_cli.llm.models import ModelChoice, ServiceRow, catalog, resolve
-from friday_cli.llm.models.factory import cost_function
-from friday_cli.llm.models.gateway_cache import Listing, kept_window
+from friday_cli.llm.models.gateway_cache import Listing
 from friday_cli.llm.models.gateways import ask_gateways
+from friday_cli.llm.models.listing import prices_of, window_of
 from friday_cli.llm.models.local_servers import probe
-from friday_cli.llm.models.presets import LocalServers, find_service
+from friday_cli.llm.models.presets import LocalServers
 
 from . import output
 from .help import HelpCommand
@@ -43,7 +42,7 @@ def models(as_json: bool = JSON, prices: bool = PRICES) -> None:
     found, listed = asyncio.run(_ask(settings, prices=prices))
     rows = known.list_services(settings, found=found, listed=listed)
     choice, why = _default(settings)
-    windows = {name: _window(name, row, settings, found) for row in rows for name in row.models}
+    windows = {name: window_of(name, row, settings, found) for row in rows for name in row.models}
     if as_json:
         document = _document(rows, choice, why, found)
         sizes = {name: {"tokens": size, "guess": guess} for name, (size, guess) in windows.items() if size}
@@ -121,41 +120,15 @@ def _show_usable(
     output.show_table(titles, lines, right=("CONTEXT", "$ IN", "$ OUT"), wide=("HOW",))
 
 
-def _window(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[int, bool]:
-    """The context window of a model in tokens (0: unknown), and whether it is a guess."""
-    if row.provider == "demo":
-        return 0, False
-    model = name.partition("/")[2]
-    server = next((s for s in found.servers if s.provider == row.provider), None)
-    if server is not None:
-        sizes = (
-            (m.window, min(m.trained or catalog.LOCAL_WINDOW, catalog.LOCAL_WINDOW))
-            for m in server.models
-            if m.id == model
-        )
-        size, assumed = next(sizes, (0, 0))
-        return size or assumed, not size and bool(assumed)
-    service = find_service(row.provider, settings.providers, os.environ)
-    if known_size := service.settings.window or kept_window(service, model, os.environ):
-        return known_size, False
-    platform, local = service.settings.platform, service.on_this_machine
-    entry = catalog.find(service.catalog_name, model, platform=platform, local=local)
-    return entry.window, not entry.known
-
-
 def _size(window: tuple[int, bool]) -> str:
     return f"{window[0]:,}{'?' if window[1] else ''}" if window[0] else ""
 
 
 def _prices(name: str, row: ServiceRow, settings: Settings) -> tuple[str, str]:
     """US dollars per million tokens of input and output; "" if unknown."""
-    if row.provider == "demo" or not row.models:
+    if not row.models:
         return "", ""
-    service = find_service(row.provider, settings.providers, os.environ)
-    model = name.partition("/")[2]
-    price = cost_function(service, model)
-    thousand = price(Usage(input=1000)), price(Usage(output=1000))
-    into, out = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
+    into, out = ("" if cost is None else f"{cost:.4g}" for cost in prices_of(name, row, settings))
     return into, out
 
 

@@ -101,6 +101,23 @@ def documentation(struct: type[msgspec.Struct]) -> dict[str, str]:
     return found
 
 
+def text_of(name: str) -> str:
+    """The documentation of the setting with this dotted name. Raises KeyError if there is none."""
+    table, _, key = name.rpartition(".")
+    struct = validate.struct_in(validate.kind_of(tuple(table.split(".")))) if table else settings.Settings
+    if struct is None:
+        raise KeyError(name)
+    return documentation(struct)[key]
+
+
+def choices_of(name: str) -> tuple[str, ...]:
+    """The values that the setting with this dotted name can have, if they are few. Raises KeyError if there is none."""
+    kind = validate.kind_of(tuple(name.split(".")))
+    if kind is bool:
+        return ("true", "false")
+    return tuple(str(value) for value in get_args(kind)) if get_origin(kind) is Literal else ()
+
+
 def _type(kind: Any) -> str:
     """The allowed values of a setting, as text for the page."""
     if get_origin(kind) is Literal:

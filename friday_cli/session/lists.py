@@ -11,8 +11,9 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store.records import MemoryItem, SessionRow
 from friday_cli.system.paths import existing_store_path, store_path, with_tilde
@@ -20,6 +21,9 @@ from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
     from friday_cli.config.settings import Settings
+    from friday_cli.extensions.hooks.hook import Hook
+    from friday_cli.extensions.skills.lookup import Skills
+    from friday_cli.llm.models.listing import ListedModel
     from friday_cli.store.memory import StoredNotes
     from friday_cli.store.store import Store
 
@@ -107,6 +111,17 @@ async def notes(cwd: Path | None) -> list[MemoryItem]:
         return [] if store is None else await store.notes.list_notes(project)
 
 
+async def save_note(text: str, cwd: Path, session: str, *, scope: Literal["project", "user"]) -> MemoryItem:
+    """Save a note of the person for the project of a folder, or for all projects; every agent can find it."""
+    from friday_cli.extensions import trust
+
+    project = str(await asyncio.to_thread(trust.project_root, cwd))
+    async with _sessions() as store:
+        saved = await store.notes.for_session(project, session).save(text, scope=scope, tags=(), agent=PERSON)
+        await store.notes.promote([saved.id])
+        return saved
+
+
 async def find_notes(numbers: Sequence[str]) -> list[MemoryItem]:
     """The notes with these numbers. Raises UsageError for one that does not exist."""
     async with _kept_notes() as kept:
@@ -155,12 +170,41 @@ def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
     return {rule: with_tilde(place) for rule, place in found.items()}
 
 
-async def model_names(cwd: Path, *, local: bool = True) -> list[str]:
-    """Full names of the models that can be used now. `local`: ask servers on this machine too."""
+def hooks(cwd: Path) -> tuple[list[Hook], list[str]]:
+    """The hooks of the person and of a trusted project, and lines about those that cannot be used. Raises FileError."""
+    from friday_cli.agents.hooks.setup import configured_hooks
+    from friday_cli.extensions import trust
+
+    return configured_hooks(trust.is_trusted(cwd), os.environ, claude=settings(cwd).hooks.claude)
+
+
+def skills(cwd: Path) -> Skills:
+    """The skills that can be used in a folder."""
+    from friday_cli.extensions import trust
+    from friday_cli.extensions.skills import lookup
+
+    return lookup.load(cwd, trust.is_trusted(cwd))
+
+
+async def listed_models(cwd: Path) -> list[ListedModel]:
+    """The models that can be used now. Servers on this machine are asked for theirs, and once a day the services with a
+    base_url in the settings."""
     from friday_cli.llm import models
+    from friday_cli.llm.models.gateways import ask_gateways
+    from friday_cli.llm.models.listing import list_models
     from friday_cli.llm.models.local_servers import probe
 
     known = await asyncio.to_thread(settings, cwd)
-    found = await probe(known.providers, os.environ) if local else None
-    rows = await asyncio.to_thread(models.list_services, known, found=found)
+    found, listed = await asyncio.gather(probe(known.providers, os.environ), ask_gateways(known, os.environ))
+    return await asyncio.to_thread(
+        lambda: list_models(models.list_services(known, found=found, listed=listed), known, found)
+    )
+
+
+async def model_names(cwd: Path) -> list[str]:
+    """Full names of the models of services that can be used now, without those of servers on this machine. No service is asked."""
+    from friday_cli.llm import models
+
+    known = await asyncio.to_thread(settings, cwd)
+    rows = await asyncio.to_thread(models.list_services, known)
     return [name for row in rows if row.usable for name in row.models]

@@ -52,7 +52,7 @@ class AcpSession:
     async def open(cls, options: Options, connection: RpcConnection, client: ClientAbilities) -> AcpSession:
         """Open a new session, or the one in `options.resume`. Raises FridayError."""
         made = cls(await Session.open(options), options, connection, client)
-        made._models = await lists.model_names(options.cwd, local=False)
+        made._models = await lists.model_names(options.cwd)
         return made
 
     def begin(self, *, replay: bool) -> asyncio.Event:

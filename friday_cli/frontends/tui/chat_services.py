@@ -12,7 +12,7 @@ from textual.app import App
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 
-from .commands.context import NOTHING
+from .commands.context import NOTHING, SearchRow
 from .controller import SessionController
 from .keys.double_press import DoublePress
 from .state.keymap import Keys
@@ -49,6 +49,14 @@ class ChatServices:
         from .widgets.choice_dialog import Chooser
 
         return await self.app.push_screen_wait(Chooser(title, choices, at=at, about=about))
+
+    async def search(
+        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+    ) -> str | None:
+        """Let the user search a list and choose a row; see `CommandContext.search`."""
+        from .widgets.search_dialog import SearchDialog
+
+        return await self.app.push_screen_wait(SearchDialog(title, rows, at=at, on_highlight=on_highlight))
 
     async def copy_text(self, text: str) -> None:
         """Copy a text to the clipboards. Raises UsageError when there is none."""

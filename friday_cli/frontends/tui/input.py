@@ -49,7 +49,8 @@ class InputController:
     ) -> None:
         self._app, self._services, self._chat, self._agents, self._themes = services.app, services, chat, agents, themes
         self.controller, self.keys = services.controller, services.keys
-        self.say_note, self.copy_text, self.choose = services.say_note, services.copy_text, services.choose
+        self.say_note, self.copy_text = services.say_note, services.copy_text
+        self.choose, self.search = services.choose, services.search
         self.offer, self.leave = chat.offer, leave
         self.first = first
         """The message of the command line, until it is sent."""
@@ -76,7 +77,7 @@ class InputController:
     async def _deliver(self, draft: Draft, path: str) -> None:
         """Send a message to the agent at `path` ("" is the main one) or to the one that it begins with, queue it, or run the
         command that it names."""
-        from .commands import slash_commands
+        from .commands import notes, slash_commands
 
         chat, text = self._chat, draft.text
         if not path:
@@ -95,10 +96,22 @@ class InputController:
         elif slash_commands.is_command(text):
             self.say_note(slash_commands.unknown(text, self.customs), "warning")
             chat.composer.put(text)
+        elif notes.is_note(text) and self.controller.session is not None and await self._kept(text):
+            pass
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)
         else:
             await self.send(text, draft.images)
+
+    async def _kept(self, text: str) -> bool:
+        """Whether a note was kept, or is in the prompt again; False when it is to be sent."""
+        from .commands import notes
+
+        try:
+            return await notes.keep_note(self, text)
+        except FridayError as error:
+            self.say_note(str(error), "error")
+            return True
 
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
         self.run_stop.on_queued()
@@ -227,8 +240,9 @@ class InputController:
     def focus_tree(self) -> None:
         self._chat.body.focus_tree()
 
-    def use_theme(self, name: str) -> None:
-        self.say_note(f"Theme: {self._themes.choose(name)}")
+    async def use_theme(self, name: str) -> None:
+        if name := name or await self._themes.pick(self.search) or "":
+            self.say_note(f"Theme: {self._themes.choose(name)}")
 
 
 def _read_only(chat: InputController) -> bool:

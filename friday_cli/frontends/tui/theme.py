@@ -6,6 +6,7 @@ The settings are known only when the session is open, so the first screen uses t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,19 @@ from textual.app import App
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 
+from .commands.context import SearchRow
 from .state import preferences
 from .widgets.styles import uses_256_colors
 
 AUTO, DARK, LIGHT, ANSI = "auto", "dark", "light", "ansi"
 NAMES = (AUTO, DARK, LIGHT, ANSI)
 """Friday's names, offered beside the names of Textual's themes."""
+_ABOUT = {
+    AUTO: "Dark or light, as the terminal's background is.", DARK: "For a dark background.", LIGHT: "For a light background.",
+    ANSI: "The terminal's own sixteen colours.",
+}  # fmt: skip
+Search = Callable[..., Awaitable[str | None]]
+"""`CommandContext.search`."""
 GREY = "#303030"
 """Background of lists and scroll bars in 256 colours, which have no darker tint: the theme's would be rounded to a bright
 blue."""
@@ -82,18 +90,30 @@ class ThemeController:
             self.show(name)
             preferences.keep(theme=self.chosen)
 
+    async def pick(self, search: Search) -> str | None:
+        """Let the user choose a theme from a list in which each one is tried while it is selected; None when the user cancels.
+        Raises UsageError where there are no colours."""
+        self._require_colours()
+        before = self.chosen
+        rows = [
+            SearchRow(name, f"{name}{' (in use)' if name == before else ''}", _ABOUT.get(name, ""))
+            for name in self.names()
+        ]
+        picked = await search(
+            "Choose the colours; each theme is shown while it is selected.", rows, at=before, on_highlight=self.show
+        )
+        self.show(before)
+        return picked
+
     def choose(self, name: str) -> str:
-        """Use a theme and write it to the settings; "" means the next of `NAMES`. Returns its name.
+        """Use a theme and write it to the settings. Returns its name.
 
         Raises UsageError for an unknown name, FridayError when the settings cannot be written (the theme is then used in
         this chat only).
         """
-        if self._app.no_color:
-            raise UsageError("NO_COLOR is set: there are no colours to choose from.")
-        if name and name not in self.names():
+        self._require_colours()
+        if name not in self.names():
             raise UsageError(f"Unknown theme {name!r}.", hint=f"Known themes: {', '.join(self.names())}.")
-        if not name:
-            name = NAMES[(NAMES.index(self.chosen) + 1) % len(NAMES)] if self.chosen in NAMES else AUTO
         self.show(name)
         preferences.keep(theme=name)
         self._chosen_in_this_chat = True
@@ -101,6 +121,10 @@ class ThemeController:
 
         set_value("theme", name)
         return name
+
+    def _require_colours(self) -> None:
+        if self._app.no_color:
+            raise UsageError("NO_COLOR is set: there are no colours to choose from.")
 
 
 def configured(cwd: Path) -> str:

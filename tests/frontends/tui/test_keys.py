@@ -80,7 +80,7 @@ async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None
     async with opened(tmp_path, TWO) as chat:
         await chat.ask("hello")
         await chat.say("/model")
-        await chat.until(lambda: "The model is scripted" in chat.frame and "demo" in chat.frame)
+        await chat.until(lambda: "* scripted" in chat.frame and "demo" in chat.frame)
         chat.app.screen.dismiss("demo")
         await chat.until(lambda: "demo: scripted" in chat.frame and "› hello" in chat.frame)
         await chat.say("/mode", shows="2 edits: Reads and edits")

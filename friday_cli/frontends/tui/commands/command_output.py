@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.session import lists
+from friday_cli.system.paths import with_tilde
 from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, ToolRun
 
 from ..controller import SessionController
@@ -177,9 +178,16 @@ def config_card() -> str:
     from friday_cli.config.loader import user_file
 
     changed = [row for row in config.rows(config.load()) if row[2] != "default"]
-    rows = [(code(name, 60), code(value, 100), code(source, 60)) for name, value, source in changed]
-    body = table(("setting", "value", "from"), rows) if rows else "Everything is at its default."
-    return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
+    rows = [
+        f"- {code(name, 60)} = {code(value, 100)}{_from(source, str(user_file()))}" for name, value, source in changed
+    ]
+    body = "\n".join(rows) or "Everything is at its default."
+    return f"**Settings** in {code(with_tilde(user_file()), 200)}:\n\n{body}"
+
+
+def _from(source: str, usual: str) -> str:
+    """Where a value is from, unless it is the file that the heading names."""
+    return "" if source == usual else f", from {code(with_tilde(source), 100)}"
 
 
 async def doctor_card(cwd: Path, model: str | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from ..widgets.profile_dialog import ProfileActions
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """One row of a list that the user can search. `key` is what is returned, `about` is shown below the list while the row is
+    selected; what is typed is looked for in both texts."""
+
+    key: str
+    label: str
+    about: str = ""
 
 
 class CommandContext(Protocol):
@@ -57,6 +68,12 @@ class CommandContext(Protocol):
         """Let the user choose one of (key, label); `at` is selected first, `about` has a longer text by key. None when the
         user cancels."""
 
+    async def search(
+        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+    ) -> str | None:
+        """Let the user search a list and choose a row; returns its key, None when the user cancels. The row with the key `at`
+        is selected first, `on_highlight` is called with the key of each row that is selected."""
+
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the user review what the agents changed, and accept or restore it."""
 
@@ -78,5 +95,5 @@ class CommandContext(Protocol):
     def focus_tree(self) -> None:
         """Go to the tree of agents."""
 
-    def use_theme(self, name: str) -> None:
-        """Change the theme; "" is the next one. Raises FridayError."""
+    async def use_theme(self, name: str) -> None:
+        """Change the theme; "" lets the user choose. Raises FridayError."""

@@ -46,6 +46,14 @@ async def rewind(chat: CommandContext, rest: str) -> None:
                 chat.offer(done.point.text)
 
 
+async def undo(chat: CommandContext) -> None:
+    """Rewind to before the last message. Raises UsageError; then nothing has changed."""
+    points = await chat.controller.require_session().rewind.points()
+    if not points:
+        raise UsageError("There is no message to take back yet.")
+    await rewind(chat, str(max(point.number for point in points)))
+
+
 def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
     files = f" {summary(done)}." if done.files else ""
     chat.say_note(f"{words}{files} {more}".rstrip())

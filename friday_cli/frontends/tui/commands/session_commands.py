@@ -18,7 +18,7 @@ def resumable(chat: CommandContext) -> str | None:
     return session.id if chat.controller.state.root is not None else None
 
 
-@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True)
+@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True, aliases=("sessions",))
 async def _resume(chat: CommandContext, rest: str) -> None:
     if not rest:
         await chat.pick_session()

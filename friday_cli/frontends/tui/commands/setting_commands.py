@@ -8,23 +8,18 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.session import lists
 
-from . import command_output
+from . import cards, command_output, model_list, settings_list
 from .command_table import command
 from .context import CommandContext
 from .session_commands import resumable
 
 
-@command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
+@command("model", "The model: choose from the list of your services, or name it", usage="[NAME]", idle=True)
 async def _model(chat: CommandContext, rest: str) -> None:
-    if not rest:
-        session = chat.controller.session
-        now = session.facts.model if session else "none"
-        names = await lists.model_names(chat.controller.options.cwd)
-        rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
+    rest = rest or await model_list.choose_model(chat) or ""
     if rest and chat.controller.session is not None:
-        await asyncio.to_thread(
-            command_output.check_model, rest, chat.controller.options.cwd
-        )  # a wrong name closes nothing
+        # a wrong name closes nothing
+        await asyncio.to_thread(command_output.check_model, rest, chat.controller.options.cwd)
     if rest and await chat.reopen(model=rest, resume=resumable(chat)):
         chat.say_note(f"The session continues with {rest}.")
 
@@ -49,14 +44,40 @@ async def _memory(chat: CommandContext, rest: str) -> None:
     chat.show_card(await command_output.memory_card(chat.controller.options.cwd))
 
 
-@command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")
+@command("theme", "The colours: choose from a list that shows each one, or name it", usage="[NAME]")
 async def _theme(chat: CommandContext, rest: str) -> None:
-    chat.use_theme(rest)
+    await chat.use_theme(rest)
 
 
-@command("config", "Where the settings are, and which are not at their default")
+@command(
+    "config",
+    "Your settings: change one, or show those that you changed",
+    usage="[show | KEY [VALUE]]",
+    aliases=("settings",),
+)
 async def _config(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.config_card())
+    if rest == "show":
+        chat.show_card(command_output.config_card())
+        return
+    key, _, value = rest.partition(" ")
+    key = key or await settings_list.choose_setting(chat) or ""
+    if key:
+        await settings_list.change_setting(chat, key, value.strip())
+
+
+@command("status", "The session at a glance: model, mode, sandbox, context, agents, cost")
+async def _status(chat: CommandContext, rest: str) -> None:
+    chat.show_card(await cards.status_card(chat.controller))
+
+
+@command("hooks", "The hooks: programs that run when something happens")
+async def _hooks(chat: CommandContext, rest: str) -> None:
+    chat.show_card(cards.hooks_card(*await asyncio.to_thread(lists.hooks, chat.controller.options.cwd)))
+
+
+@command("skills", "The skills: instructions that an agent loads when it needs them")
+async def _skills(chat: CommandContext, rest: str) -> None:
+    chat.show_card(cards.skills_card(await asyncio.to_thread(lists.skills, chat.controller.options.cwd)))
 
 
 @command("doctor", "What Friday sees on this machine")

@@ -20,7 +20,7 @@ from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
 from ..widgets.message_queue import Draft
-from . import command_output, profiles, rewind, servers, session_commands, setting_commands
+from . import cards, command_output, profiles, rewind, servers, session_commands, setting_commands
 from .command_table import COMMANDS, choices, command, find, is_command, listed, unknown
 from .context import CommandContext
 from .session_commands import resumable
@@ -174,6 +174,11 @@ async def _rewind(chat: CommandContext, rest: str) -> None:
     await rewind.rewind(chat, rest)
 
 
+@command("undo", "Take back your last message, with the files that were changed since or without")
+async def _undo(chat: CommandContext, rest: str) -> None:
+    await rewind.undo(chat)
+
+
 @command("fork", "A second session that begins before a message of yours", usage="[NUMBER | all]")
 async def _fork(chat: CommandContext, rest: str) -> None:
     await rewind.fork(chat, rest)
@@ -202,6 +207,11 @@ async def _copy(chat: CommandContext, rest: str) -> None:
     if (text := next(replies, None)) is None:
         raise UsageError("There is no answer to copy yet.")
     await chat.copy_text(sanitize(text))
+
+
+@command("todo", "The agent's list of steps")
+async def _todo(chat: CommandContext, rest: str) -> None:
+    chat.show_card(cards.todo_card(chat.controller.state))
 
 
 @command("find", "Search the transcript", usage="[TEXT]")

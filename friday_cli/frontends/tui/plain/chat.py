@@ -17,7 +17,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.text.sanitize import sanitize
 
-from ..commands import slash_commands
+from ..commands import notes, slash_commands
 from ..controller import Make, SessionController, addressed, proposed_tokens
 from ..keys.double_press import DoublePress
 from ..status_text import read_only_reason
@@ -144,6 +144,8 @@ class PlainChat:
             elif slash_commands.is_command(text):
                 if not await slash_commands.run(self._context, Draft(text)):
                     self._say(slash_commands.unknown(text, self._context.customs))
+            elif notes.is_note(text):
+                await notes.save(self._context, text.lstrip("#").strip(), "project")
             elif text:
                 async with self._turn:  # one message after the other: each may start the agent
                     await self._message(text)

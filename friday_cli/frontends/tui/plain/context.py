@@ -12,7 +12,7 @@ from friday_cli.session import lists
 
 from ..commands import profiles, slash_commands
 from ..commands.command_output import diff_card
-from ..commands.context import NOTHING
+from ..commands.context import NOTHING, SearchRow
 from ..controller import SessionController
 from ..state.keymap import Keys
 from ..widgets.message_queue import Draft
@@ -82,6 +82,11 @@ class PlainContext:
         self._say("\n".join([*rows, "Write the command again, with one of them behind it."]))
         return None
 
+    async def search(
+        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+    ) -> str | None:
+        return await self.choose(title, [(row.key, row.label) for row in rows])
+
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         self._say(diff_card(rows))
 
@@ -105,5 +110,5 @@ class PlainContext:
 
         self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
 
-    def use_theme(self, name: str) -> None:
+    async def use_theme(self, name: str) -> None:
         raise UsageError("Themes are not available with --plain.")

@@ -1,0 +1,136 @@
+"""Commands of every day: the list of models, settings and themes, status, hooks, skills, steps, undo and notes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from friday_cli import config
+from tests.frontends.tui.chat import Chat, does, opened
+from tests.frontends.tui.terminal_fixture import Terminal
+from tests.llm.models.test_local_servers import serving
+
+ONE = {"a": [{"text": "One."}, {"text": "Two."}]}
+MODELS = {"/v1/models": {"data": [{"id": "big", "context_length": 90_000}, {"id": "small", "context_length": 8_000}]}}
+
+
+def configure(text: str) -> None:
+    path = Path(os.environ["FRIDAY_HOME"]) / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+async def test_models_of_every_configured_service_are_listed_with_window_and_price_and_searched(tmp_path: Path) -> None:
+    async with serving(MODELS) as server:
+        configure(f"""[providers.work]
+base_url = "{server.url}/v1"
+prices = {{ input = 3, output = 15 }}
+""")
+        async with opened(tmp_path, ONE, model="work/big") as chat:
+            await chat.say("/model", shows="* work/big")
+            chat.has("   90k  $3 / $15", "  work/small", "8k", "context window 90,000 tokens", "demo")
+            await chat.type("sma")
+            await chat.until(lambda: "* work/big" not in chat.frame)
+            await chat.press("enter", shows="The session continues with work/small.")
+            assert chat.session.model == "work/small"
+            await chat.say("/model", shows="* work/small")
+            await chat.press("escape")
+            await chat.until(lambda: "* work/small" not in chat.frame)
+            assert chat.session.model == "work/small"
+
+
+async def test_a_theme_is_shown_while_it_is_selected_and_kept_only_when_it_is_chosen(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        before = chat.app.theme
+        await chat.say("/theme", shows="auto (in use)")
+        await chat.type("nord")
+        await chat.until(lambda: chat.app.theme == "nord")
+        await chat.press("escape")
+        await chat.until(lambda: chat.app.theme == before)
+        assert config.load().settings.theme == "auto"
+        await chat.say("/theme", shows="auto (in use)")
+        await chat.type("nord")
+        await chat.press("enter", shows="Theme: nord")
+        assert (chat.app.theme, config.load().settings.theme) == ("nord", "nord")
+
+
+async def test_settings_that_are_safe_are_changed_in_the_chat_and_others_are_not(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("/config", shows="Which setting?")
+        await chat.type("thinks")
+        await chat.press("enter", shows="4 medium")
+        await chat.press("4", shows="effort = medium, saved in ")
+        assert config.load().settings.effort == "medium"
+        await chat.say("/config limits.max_turns 7", shows="limits.max_turns = 7")
+        await chat.say("/config limits.max_cost")
+        await chat.until(lambda: chat.composer.text == "/config limits.max_cost ")
+        chat.composer.clear()
+        await chat.say("/config show", shows="limits.max_turns")
+        await chat.say("/config sandbox.kind none", shows="sandbox.kind is not changed in the chat")
+        await chat.say("/config limits.max_turns none", shows="limits.max_turns:")
+        await chat.say("/config limits.max_turn 3", shows="There is no setting limits.max_turn")
+        assert "sandbox" not in (Path(os.environ["FRIDAY_HOME"]) / "config.toml").read_text()
+
+
+async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> None:
+    skill = Path(os.environ["FRIDAY_HOME"]) / "skills" / "tidy" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidies the imports.\n---\nDo it.\n")
+    steps = [{"text": "Read it", "status": "done"}, {"text": "Change it", "status": "active"}, {"text": "Test it"}]
+    async with opened(tmp_path, {"a": [does("todo", items=steps), {"text": "Planned."}]}, size=(60, 40)) as chat:
+        await chat.say("/hooks", shows="There are no hooks.")
+        await chat.say("/todo", shows="There is no list of steps.")
+        await chat.ask("plan it")
+        for typed, shown in {
+            "/todo": "2 [>] Change it",
+            "/skills": "Tidies the imports.",
+            "/status": "mode: ask",
+        }.items():
+            await chat.say(typed, shows=shown)
+        chat.has("session: ", "folder:", "1 agent, 0 at work")
+
+
+async def test_undo_takes_the_last_message_back_with_its_files(tmp_path: Path) -> None:
+    writes = does("write_file", path="new.txt", content="x\n")
+    async with opened(tmp_path, {"a": [{"text": "Hello."}, writes, {"text": "Written."}]}, mode="edits") as chat:
+        await chat.say("/undo", shows="There is no message to take back yet.")
+        await chat.ask("hello")
+        await chat.ask("write it")
+        await chat.say("/undo", shows="Back to before: write it")
+        await chat.press("1", shows="Undo it with /rewind undo")
+        assert not (tmp_path / "new.txt").exists()
+        assert "› hello" in chat.frame
+        assert chat.composer.text == "write it"
+
+
+async def keep(chat: Chat, note: str, key: str) -> None:
+    await chat.say(note, shows="Keep this note for later sessions?")
+    await chat.press(key)
+
+
+async def test_a_note_is_kept_where_the_person_says(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await keep(chat, "# the port is 8080", "1")
+        await chat.shows("Note 1 is kept in memory for this project.")
+        await keep(chat, "#tabs, not blanks", "2")
+        await chat.shows("Note 2 is kept in memory for all projects.")
+        await chat.say("/memory", shows="tabs, not blanks")
+        assert chat.state.root is None
+        await keep(chat, "# a heading", "escape")
+        await chat.until(lambda: chat.composer.text == "# a heading")
+        await keep(chat, "# a heading", "3")
+        await chat.idle()
+        await chat.ask("#12 is broken", shows="Two.")
+
+
+async def test_a_wrong_command_names_the_nearest(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("/statsu", shows="No such command: /statsu. Did you mean /status?")
+
+
+def test_plain_text_keeps_notes_and_lists_models(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo", "--plain") as terminal:
+        terminal.until(b"/help lists the commands")
+        terminal.type(b"# the port is 8080\n", until=b"Note 1 is kept in memory for this project.")
+        terminal.type(b"/model\n", until=b"Write the command again, with one of them behind it.")
+        terminal.type(b"/status\n", until=b"- mode: ask")
