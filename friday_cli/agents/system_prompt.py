@@ -193,6 +193,12 @@ def _instructions(known: Instructions | None) -> list[str]:
     return parts
 
 
+def instructions_in(system: str) -> str:
+    """The part of a system prompt with files of instructions, which is its end; "" if there is none."""
+    starts = [at for mark in (USERS_OWN, PROJECTS, PROJECTS_UNTRUSTED) if (at := system.find(f"\n\n{mark}")) >= 0]
+    return system[min(starts) :] if starts else ""
+
+
 def _marked(file: Instruction) -> str:
     """A file between marks that are made from its content, so that the content cannot imitate them."""
     import hashlib

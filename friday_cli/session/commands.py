@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentRow  # noqa: F401 - in the type of a result
     from friday_cli.mcp.pool import ServerRow  # noqa: F401
 
+    from .context_size import ContextSize  # noqa: F401
+
 R = TypeVar("R")
 
 
@@ -102,6 +104,10 @@ class SendToBackground(Command[bool], frozen=True, tag="send_to_background"):
     """Let a sub-agent that its parent waits for continue in the background; False if it cannot."""
 
     path: str
+
+
+class MeasureContext(Command["ContextSize"], frozen=True, tag="measure_context"):
+    """What the context window of the main agent holds now, in tokens by part."""
 
 
 class Compact(Command[tuple[int, int]], frozen=True, tag="compact"):

@@ -64,6 +64,7 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.AnswerQuestion: lambda session, do: session.answer(do.ask_id, do.answer),
     c.Stop: lambda session, do: session.stop(do.path, level=do.level),
     c.SendToBackground: lambda session, do: session.detach(do.path),
+    c.MeasureContext: lambda session, do: _at_once(session.context_size),
     c.Compact: lambda session, do: session.compact(do.instructions),
     c.ApplyWorktree: lambda session, do: session.apply_worktree(do.path),
     c.DiscardWorktree: lambda session, do: session.discard_worktree(do.path, keep_branch=do.keep_branch),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentChoice
 
     from .commands import Command
+    from .context_size import ContextSize
     from .permissions import SessionPermissions
     from .program_calls import ProgramCalls
     from .rewind import Rewinder
@@ -114,6 +115,13 @@ class Session:
         from .dispatch import carry_out
 
         return await carry_out(self, command, on_output)
+
+    @property
+    def context_size(self) -> ContextSize:
+        """What the main agent's context window holds now, also right after a rewind."""
+        from .context_size import context_size
+
+        return context_size(self._main.agent)
 
     @property
     def idle(self) -> bool:

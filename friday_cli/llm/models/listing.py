@@ -48,7 +48,8 @@ def describe_model(name: str, row: ServiceRow, settings: Settings, found: LocalS
     """What is known of one model of a service."""
     window, guess = window_of(name, row, settings, found)
     into, out = prices_of(name, row, settings)
-    return ListedModel(name, row.title, row.why, window, guess, into, out, _efforts(name, row, settings))
+    efforts = _efforts(name, row, settings)
+    return ListedModel(name, row.title, row.why, window=window, guess=guess, input=into, output=out, efforts=efforts)
 
 
 def window_of(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[int, bool]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from friday_cli import config
+from friday_cli.session.commands import MeasureContext
 from tests.frontends.tui.chat import Chat, does, opened
 from tests.frontends.tui.terminal_fixture import Terminal
 from tests.llm.models.test_local_servers import serving
@@ -32,11 +33,11 @@ prices = {{ input = 3, output = 15 }}
             await chat.type("sma")
             await chat.until(lambda: "* work/big" not in chat.frame)
             await chat.press("enter", shows="The session continues with work/small.")
-            assert chat.session.model == "work/small"
+            assert chat.session.facts.model == "work/small"
             await chat.say("/model", shows="* work/small")
             await chat.press("escape")
             await chat.until(lambda: "* work/small" not in chat.frame)
-            assert chat.session.model == "work/small"
+            assert chat.session.facts.model == "work/small"
 
 
 async def test_a_theme_is_shown_while_it_is_selected_and_kept_only_when_it_is_chosen(tmp_path: Path) -> None:
@@ -88,6 +89,28 @@ async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> No
         }.items():
             await chat.say(typed, shows=shown)
         chat.has("session: ", "folder:", "1 agent, 0 at work")
+
+
+async def test_the_context_is_counted_by_part_right_after_a_rewind_and_its_card_folds(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs. " * 400)
+    async with opened(tmp_path, ONE, size=(60, 40), trusted=True) as chat:
+        await chat.ask("a long message " * 500)
+        await chat.say("/context", shows="AGENTS.md and notes")
+        size = await chat.session.do(MeasureContext())
+        root = chat.state.root
+        assert root is not None
+        assert abs(size.used - root.context) < root.context / 10
+        assert (size.memory > 1_000, size.messages > 1_500) == (True, True)
+        chat.has(f"{size.messages:,}", f"{size.free:,} free", "STNM·")
+        await chat.say("/rewind 1 conversation", shows="Went back")
+        chat.composer.clear()
+        await chat.say("/context", shows="system prompt")
+        after = await chat.session.do(MeasureContext())
+        assert (after.system, after.tools, after.memory) == (size.system, size.tools, size.memory)
+        assert after.messages < 100 < after.used
+        await chat.ask("hello")
+        await chat.until(lambda: "▸ Context: about" in chat.frame)
+        assert "system prompt" not in chat.frame
 
 
 async def test_undo_takes_the_last_message_back_with_its_files(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from textual import markup as textual_markup
 from textual.content import Content
 
-from friday_cli.frontends.tui.commands.command_output import rules_card
+from friday_cli.frontends.tui.commands.cards import rules_card
 from friday_cli.view import SessionView
 from friday_cli.view.items import DeniedCall
 from tests.frontends.tui.chat import Chat, does, opened

@@ -29,7 +29,7 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
         await chat.until(lambda: "› second words" in chat.frame and "two" in chat.frame)
         await chat.say("not yet", shows="this window only shows it")
         assert chat.composer.text == "not yet"
-        for command, seen in (("/cost", "with subtree"), ("/diff", "a.txt")):
+        for command, seen in (("/cost", "cached"), ("/diff", "a.txt")):
             await chat.say(command)
             await chat.until(lambda seen=seen: seen in chat.frame)
         await chat.press("a", shows="this window only shows it")

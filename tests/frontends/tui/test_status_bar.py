@@ -24,6 +24,7 @@ async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: 
         assert root.free
         assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
         await chat.say("/context", shows=f"of {root.window:,}")
+        chat.has("system prompt", "tools", "messages", "free")
 
 
 async def test_an_outage_is_said_with_the_time_of_the_next_try_and_ended_by_escape(

@@ -1,4 +1,4 @@
-"""What `/status`, `/hooks`, `/skills` and `/todo` show, as Markdown lists: a table would not fit in 60 columns."""
+"""What slash commands show of the session and its parts, as Markdown that fits in 60 columns."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.displays import TableDisplay
-from friday_cli.core.protocol.format import cost, is_demo, pluralize, tokens
+from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
 from friday_cli.session import lists
 from friday_cli.system.paths import with_tilde
 from friday_cli.view import SessionView, ToolRun
 
-from .command_output import code
+from .command_output import code, table
 
 if TYPE_CHECKING:
     from friday_cli.extensions.hooks.hook import Hook
     from friday_cli.extensions.skills.lookup import Skills
+    from friday_cli.session.context_size import ContextSize
+    from friday_cli.session.port import SessionPort
 
     from ..controller import SessionController
 
+CELLS = 50
+"""Cells of the picture of the context window."""
 _DONE = {"done": "x", "active": ">"}
 """Marks of steps by their state; a step that waits has none."""
 
@@ -30,26 +34,31 @@ async def status_card(controller: SessionController) -> str:
 
     state, session, options = controller.state, controller.shown, controller.options
     root, open_ = state.root, controller.session
-    title = await lists.title(session.id) if session is not None and (open_ is None or open_.kept) else ""
+    facts = open_.facts if open_ is not None else None
+    title = await lists.title(session.id) if session is not None and (facts is None or facts.kept) else ""
     spent = state.totals
     rows = [
         ("Friday", __version__),
         ("session", f"{code(session.id[:8])} {code(title, 80)}" if session is not None else "none"),
         ("folder", code(with_tilde(options.cwd), 200)),
-        ("model", f"{code(open_.model, 100)}{f', effort {open_.effort}' if open_.effort else ''}" if open_ else ""),
-        ("mode", f"{controller.mode or 'ask'}{f', sandbox: {open_.sandbox}' if open_ else ''}"),
+        ("model", f"{code(facts.model, 100)}{f', effort {facts.effort}' if facts.effort else ''}" if facts else ""),
+        ("mode", f"{controller.mode or 'ask'}{f', sandbox: {facts.sandbox}' if facts else ''}"),
         ("context", f"{root.context:,} of {root.window:,} tokens" if root and root.context and root.window else ""),
         ("agents", f"{pluralize(len(state.agents), 'agent')}, {len(state.working)} at work" if state.agents else ""),
         ("used", f"{tokens(spent)} tokens, {'no cost (demo)' if root and is_demo(root.model) else cost(spent)}" if root else ""),
-        ("MCP servers", _servers(controller)),
+        ("MCP servers", await _servers(open_)),
         ("settings", code(with_tilde(user_file()), 200)),
     ]  # fmt: skip
     return "**Status**\n\n" + "\n".join(f"- {name}: {text}" for name, text in rows if text)
 
 
-def _servers(controller: SessionController) -> str:
-    pool = controller.session.servers if controller.session else None
-    return ", ".join(f"{code(row.name, 64)} {code(row.state)}" for row in pool.rows()) if pool is not None else ""
+async def _servers(session: SessionPort | None) -> str:
+    """The MCP servers with their state, "" without any."""
+    if session is None or session.facts.prompts is None:
+        return ""
+    from friday_cli.session.commands import ListServers
+
+    return ", ".join(f"{code(row.name, 64)} {code(row.state)}" for row in await session.do(ListServers()))
 
 
 def hooks_card(hooks: Sequence[Hook], problems: Sequence[str]) -> str:
@@ -84,3 +93,62 @@ def todo_card(state: SessionView) -> str:
     done = sum(status == "done" for status, _ in shown.rows)
     lines = [f"{n}. [{_DONE.get(status, ' ')}] {code(text, 300)}" for n, (status, text) in enumerate(shown.rows, 1)]
     return f"**Steps**: {done} of {len(shown.rows)} done\n\n" + "\n".join(lines)
+
+
+def context_card(size: ContextSize) -> str:
+    """What the context window of the main agent holds: one row of cells, a letter for each part, and the tokens of each."""
+    parts = [
+        ("S", "system prompt", size.system),
+        ("T", "tools", size.tools),
+        ("K", "skills", size.skills),
+        ("N", "AGENTS.md and notes", size.memory),
+        ("M", "messages", size.messages),
+        ("·", "free", size.free),
+    ]
+    whole = size.window or size.used
+    cells = "".join(letter * _cells(count, whole) for letter, _, count in parts[:-1])[:CELLS]
+    rows = [
+        (f"`{letter}`", name, f"{count:,}", f"{count / whole:.0%}" if whole else "")
+        for letter, name, count in parts
+        if count
+    ]
+    share = f" of {size.window:,}, {size.free:,} free" if size.window else ""
+    picture = cells.ljust(CELLS, "·") if size.window else cells
+    head = f"**Context**: about {size.used:,} tokens{share}."
+    return f"{head}\n\n`{picture}`\n\n" + table(("", "part", "tokens", "share"), rows)
+
+
+def _cells(count: int, whole: int) -> int:
+    """The cells of a part of the window; one at least if it holds anything."""
+    return max(1, round(count * CELLS / whole)) if count and whole else 0
+
+
+def cost_card(state: SessionView) -> str:
+    """Tokens and cost of every agent and of all."""
+    agents = [agent for agent in state.agents.values() if agent.run]
+    priced = any(state.usage_of(a.path).cost_usd is not None and not is_demo(a.model) for a in agents)
+    rows = []
+    for a in agents:
+        own, whole = price(a.model, a.usage), price(a.model, state.usage_of(a.path))
+        counts = [_short(a.usage.input), _short(a.usage.cache_read), _short(a.usage.output)]
+        cell = own if own == whole else f"{own} ({whole} with its sub-agents)"
+        rows.append((f"{code(a.path, 30)} {code(a.profile, 20)}", *counts, *([cell] if priced else [])))
+    root = state.root
+    spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(state.totals)
+    head = f"**Session**: {tokens(state.totals)} tokens that count toward limits, {spent}."
+    columns = ("agent", "input", "cached", "output", *(["cost"] if priced else []))
+    return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
+
+
+def _short(count: int) -> str:
+    """A number of tokens in few characters."""
+    return str(count) if count < 10_000 else f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
+
+
+def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
+    """The mode and the rules, each with its decision and source; "" is a rule of this session."""
+    rows = [f"- {decision} {code(rule)}, from {code(place) or 'this session'}" for rule, decision, place in rules]
+    body = "\n".join(rows) or "No rules: the mode alone decides."
+    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({code(d.reason, 200)})" for d in state.denials[-10:]]
+    tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
+    return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.session import lists
 from friday_cli.system.paths import with_tilde
-from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, ToolRun
 
 from ..controller import SessionController
 
@@ -92,51 +90,6 @@ async def change_memory(rest: str) -> str:
     return f"{count} visible to every agent now." if verb == "promote" else f"{count} forgotten."
 
 
-def context_card(state: SessionView, window: int) -> str:
-    """What the main agent's context holds."""
-    root = state.root
-    used = root.context if root else 0
-    share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
-    items = [item for item in root.transcript if not isinstance(item, ResultItem)] if root else []
-    kinds = {MessageItem: "messages", NoteItem: "remarks"}
-    counts = Counter(f"calls of {i.tool}" if isinstance(i, ToolRun) else kinds[type(i)] for i in items)
-    rows = [(code(name, 40), str(n)) for name, n in counts.most_common()]
-    body = table(("what it holds", "count"), rows) if rows else "It is empty."
-    return f"**Context**: {used:,} tokens{share}.\n\n{body}"
-
-
-def cost_card(state: SessionView) -> str:
-    """Tokens and cost of every agent and of all."""
-    rows = [
-        (
-            code(a.path, 30),
-            code(a.profile, 30),
-            f"{a.usage.input:,}",
-            f"{a.usage.cache_read:,}",
-            f"{a.usage.output:,}",
-            price(a.model, a.usage),
-            price(a.model, state.usage_of(a.path)),
-        )
-        for a in state.agents.values()
-        if a.run
-    ]
-    total = state.totals
-    root = state.root
-    spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(total)
-    head = f"**Session**: {tokens(total)} tokens that count toward limits, {spent}."
-    columns = ("agent", "profile", "input", "from cache", "output", "cost", "with subtree")
-    return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
-
-
-def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
-    """The mode and the rules, each with its decision and source; "" is a rule of this session."""
-    rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
-    body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
-    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({code(d.reason, 200)})" for d in state.denials[-10:]]
-    tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
-    return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
-
-
 def diff_card(rows: Sequence[FileDiff]) -> str:
     """The changes of each agent to each file."""
     parts = []
@@ -167,9 +120,12 @@ async def export_file(controller: SessionController, rest: str) -> Path:
 
 async def memory_card(cwd: Path) -> str:
     """The notes of a folder."""
-    notes = await lists.notes(cwd)
-    rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
-    return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
+    rows = [
+        f"- {note.id}: {code(note.text, 300)}, by {code(note.agent.rpartition(':')[2], 20)}"
+        f"{'' if note.promoted else ' (waits: /memory promote ' + note.id + ')'}"
+        for note in await lists.notes(cwd)
+    ]
+    return "**Notes**\n\n" + "\n".join(rows) if rows else "No notes are kept for this folder. `# a note` keeps one."
 
 
 def config_card() -> str:
@@ -194,7 +150,6 @@ async def doctor_card(cwd: Path, model: str | None) -> str:
     """The report of `friday doctor` for a folder and the chat's model."""
     from friday_cli.diagnostics.doctor import examine
 
-    marks = {"ok": "", "note": "!", "bad": "✗"}
+    marks = {"ok": "", "note": "! ", "bad": "✗ "}
     facts = await asyncio.to_thread(examine, cwd=cwd, model=model)
-    rows = [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts]
-    return table(("", "area", "what", "how it is"), rows)
+    return "\n".join(f"- {marks[f.level]}{f.area}: {code(f.name, 40)} {code(f.text, 200)}" for f in facts)

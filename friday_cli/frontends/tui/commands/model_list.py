@@ -30,12 +30,13 @@ async def choose_model(chat: CommandContext) -> str | None:
     finally:
         asking.cancel()
     session = chat.controller.session
-    now = session.model if session else ""
+    facts = session.facts if session else None
+    now = facts.model if facts else ""
     width = min(max((len(model.name) for model in models), default=0), NAME)
     rows = [_row(model, width, used=model.name == now) for model in models]
     if now and now not in {model.name for model in models}:
         rows.insert(0, SearchRow(now, f"* {now}", "In use now."))
-    effort = f", effort {session.effort}" if session and session.effort else ""
+    effort = f", effort {facts.effort}" if facts and facts.effort else ""
     title = f"{pluralize(len(rows), 'model')}, * in use{effort}. /model NAME takes any other model of a service."
     chosen = await chat.search(title, rows, at=now)
     return chosen if chosen != now else None

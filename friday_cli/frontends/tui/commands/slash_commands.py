@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.session import lists
-from friday_cli.session.commands import ListRules, RevokeRule, SetMode
+from friday_cli.session.commands import ListRules, MeasureContext, RevokeRule, SetMode
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
@@ -122,16 +122,14 @@ async def _mcp(chat: CommandContext, rest: str) -> None:
     await servers.run(chat, rest)
 
 
-@command("context", "What the context window holds")
+@command("context", "What the context window holds, in tokens")
 async def _context(chat: CommandContext, rest: str) -> None:
-    session, root = chat.controller.session, chat.controller.state.root
-    window = (root.window if root else 0) or (session.facts.context_window if session else 0)
-    chat.show_card(command_output.context_card(chat.controller.state, window))
+    chat.show_card(cards.context_card(await chat.controller.require_session().do(MeasureContext())))
 
 
 @command("cost", "Tokens and cost, by agent", aliases=("usage",))
 async def _cost(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.cost_card(chat.controller.state))
+    chat.show_card(cards.cost_card(chat.controller.state))
 
 
 @command("permissions", "The mode and the rules; remove one", usage="[remove [RULE]]")
@@ -144,7 +142,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
         found = await session.do(ListRules()) if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
-        chat.show_card(command_output.rules_card(chat.controller.mode, state, rows))
+        chat.show_card(cards.rules_card(chat.controller.mode, state, rows))
     elif verb == "remove":
         await _revoke(chat, wanted.strip())
     else:

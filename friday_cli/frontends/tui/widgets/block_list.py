@@ -12,9 +12,9 @@ from itertools import accumulate, groupby
 
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, Item, NoteItem, ResultItem
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, ResultItem
 
-from .blocks import Block, RenderContext, ReplyBlock, WritingBlock
+from .blocks import Block, CardBlock, RenderContext, ReplyBlock, WritingBlock
 
 BLANK = Strip.blank(0)
 _NEAR_END = 8
@@ -36,6 +36,8 @@ class BlockList:
         self._live: dict[int, object] = {}
         """The version of every block that can still change, by index."""
         self._writing: WritingBlock | None = None
+        self._cards: list[CardBlock] = []
+        """The cards that were added since the last message of the person."""
         self._width = 0
         self._heights: list[int] = []
         self._gaps: list[int] = []
@@ -61,6 +63,8 @@ class BlockList:
             writing = self._writing
             self._remove_writing()
             for item in agent.transcript[self._item_count : end]:
+                if isinstance(item, MessageItem) and item.role == "user" and item.source == "person":
+                    self._fold_cards()
                 block = self.context.make_block(self.context, item)
                 if isinstance(block, ReplyBlock) and writing is not None:
                     block.reuse_drawing(writing)
@@ -86,11 +90,22 @@ class BlockList:
         for rows in (self.blocks, self._heights, self._gaps):
             rows.clear()
         self._live.clear()
-        self._item_count, self._tops = 0, None
+        self._item_count, self._tops, self._cards = 0, None, []
         return True
+
+    def _fold_cards(self) -> None:
+        """Fold the cards: the conversation goes on."""
+        for card in self._cards:
+            index = self.blocks.index(card)
+            card.fold(False)
+            self._heights[index] = self._gaps[index] + (card.estimate(self._width) if self._width else 1)
+            self._live[index] = None
+        self._cards, self._tops = [], None
 
     def add(self, block: Block) -> None:
         """Append a block."""
+        if isinstance(block, CardBlock):
+            self._cards.append(block)
         before = self.blocks[-1] if self.blocks else None
         self._gaps.append(0 if before is None or (before.compact and block.compact) else 1)
         self.blocks.append(block)

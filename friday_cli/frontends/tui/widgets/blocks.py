@@ -293,19 +293,31 @@ class NoteBlock(Block):
 
 
 class CardBlock(Block):
-    """The output of a slash command: Markdown of Friday itself, not part of the session."""
+    """The output of a slash command: Markdown of Friday itself, not part of the session. It is folded to its first line when
+    the conversation goes on."""
 
     def __init__(self, context: RenderContext, text: str) -> None:
         super().__init__(context)
         self._text = text
+        self.open = True
 
     def text(self) -> str:
         return self._text
 
+    def estimate(self, width: int) -> int:
+        return super().estimate(width) if self.open else 1
+
+    def _folds_at(self, at: int) -> bool:
+        return at == 0
+
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         from . import markdown
 
-        return indented(markdown.draw(self._text, renderer, width - 2), "│ ", "│ ", renderer.styles.accent)
+        style = renderer.styles.accent
+        if self.open:
+            return indented(markdown.draw(self._text, renderer, width - 2), "│ ", "│ ", style)
+        first = markdown.draw(self._text.partition("\n")[0], renderer, width - 2)
+        return indented(first[:1], "▸ ", "▸ ", style)
 
 
 class WritingBlock(Block):
