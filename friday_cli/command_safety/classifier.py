@@ -16,7 +16,7 @@ from . import destructive, embedded_languages, git, open_ended, programs, text_s
 from .context import HARMLESS, AnalysisContext
 from .options import ProgramWord
 from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS, SHELLS
-from .rule_suggestion import suggest_rule
+from .rule_suggestion import runs_named, suggest_rule
 from .state import FoundCommands, ShellState
 from .syntax import TooLong
 from .words import Word, quote_words
@@ -230,6 +230,7 @@ class CommandClassifier:
             unread_program=open_ended.unread_program(argv),
             risky=open_ended.risky_options(texts),
             suggest=suggest_rule(texts) if known else "",
+            runs_named=runs_named(texts),
         )
 
     def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from . import git
 from .context import AnalysisContext
 from .embedded_languages import find_results, searches_folders
-from .options import ProgramWord, read
+from .options import ProgramWord, read, url_root
 from .readonly_programs import INTERPRETERS, SPECS, WRAPPERS, word_set
 
 _CHANGE = word_set("rm rmdir unlink mv cp install ln rsync scp tee touch truncate shred patch")
@@ -152,6 +152,8 @@ def _reads_unknown(name: str, argv: Sequence[ProgramWord]) -> bool:
 def risky_options(words: Sequence[str]) -> tuple[str, ...]:
     """The options with which a command does more than a rule such as `git diff *` seems to allow."""
     name = words[0].rsplit("/", 1)[-1]
+    if name == "curl":  # where it goes and what it does there: all but the path of the one address
+        return tuple((word if word.startswith("-") else url_root(word)).partition("=")[0] for word in words[1:])
     found = [word for word in words[1:] if name in _RISKY_LONG and _RISKY_LONG[name].fullmatch(word)]
     letters, values = next(
         (both for (program, sub), both in _RISKY_SHORT.items() if program == name and (not sub or sub in words[1:2])),

@@ -127,3 +127,10 @@ def _short(arg: ProgramWord, rest: list[ProgramWord], spec: ProgramSpec, parsed:
         else:
             return f"its option -{letter} is not known to be read-only"
     return ""
+
+
+def url_root(word: str) -> str:
+    """An address up to the `/` behind its host, all of the word if it has no scheme or no path."""
+    scheme, mark, rest = word.partition("://")
+    host, slash, _ = rest.partition("/")
+    return f"{scheme}{mark}{host}{slash}" if mark and slash else word

@@ -77,6 +77,13 @@ class AnswerQuestion(Command[bool], frozen=True, tag="answer"):
     answer: ApprovalAnswer | str
 
 
+class ExplainQuestion(Command[list[str]], frozen=True, tag="explain"):
+    """What an open permission request is about: what would run, what it reaches, which rule or mode asked. Lines of untrusted
+    text; none if it is no longer open."""
+
+    ask_id: str
+
+
 class ShellResult(msgspec.Struct, frozen=True):
     """How a command of the person ended. `exit_code`: None if it was stopped."""
 
@@ -208,8 +215,8 @@ class Fork(Command[str], frozen=True, tag="fork"):
 
 
 AnyCommand = (
-    Say | Tell | LoadSkill | AnswerQuestion | RunShell | Stop | SendToBackground | Compact | ApplyWorktree | DiscardWorktree | SetMode
-    | ListRules | RevokeRule | ListSubAgents | ChooseSubAgents | ListServers | ReconnectServer | RewindTo | UndoRewind
+    Say | Tell | LoadSkill | AnswerQuestion | ExplainQuestion | RunShell | Stop | SendToBackground | Compact | ApplyWorktree
+    | DiscardWorktree | SetMode | ListRules | RevokeRule | ListSubAgents | ChooseSubAgents | ListServers | ReconnectServer | RewindTo | UndoRewind
     | RestoreFile | AcceptChanges | Fork
 )  # fmt: skip
 

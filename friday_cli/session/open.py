@@ -189,11 +189,11 @@ def _build(
     rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
-    permissions = SessionPermissions(rules, log, notes, context.project_servers)
     overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
     workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
-    approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
+    approvals = ApprovalQueue(log, interactive=options.attended)
+    permissions = SessionPermissions(rules, log, notes, approvals, context.project_servers)
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     services = Services(

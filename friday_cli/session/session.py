@@ -225,8 +225,13 @@ class Session:
         return await self._log.history()
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
-        """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open."""
-        return await self._parts.services.approvals.answer(ask_id, answer)
+        """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open. An answer with a
+        mode changes that first, which may answer other requests too."""
+        approvals = self._parts.services.approvals
+        if isinstance(answer, ApprovalAnswer) and answer.mode and ask_id in approvals.pending:
+            await self.permissions.set_mode(answer.mode)
+            return await approvals.answer(ask_id, answer) or True
+        return await approvals.answer(ask_id, answer)
 
     async def send(self, path: str, text: str, *, source: Source = "person") -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises UsageError if it is not running."""

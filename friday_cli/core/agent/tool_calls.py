@@ -11,15 +11,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ..limits.budget import LimitReached
-from ..permissions.decision import PermissionDecision
 from ..permissions.rule import RuleInput, rerun_after_read_only
-from ..permissions.rules import decide
 from ..protocol.errors import FridayError, PermissionDenied
-from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
+from ..protocol.events import MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, ToolContext
 from ..protocol.trace_context import TRACEPARENT
 from .agent import Agent, HookOutcome, Services, StopRun
+from .call_permission import require_permission
 from .result_budget import save_long, truncate_results
 from .understood_call import UnderstoodCall, as_understood, forwarded, understand
 
@@ -158,6 +157,8 @@ class _Call:
         self._began = 0.0
         self._known: UnderstoodCall | None = None
         self._hooked = HookOutcome()
+        self._edited = ""
+        """The command that a person put in place of the model's."""
         self._notes: list[str] = []
         """What the model reads after the result."""
         self._status: ResultStatus = "error"
@@ -199,21 +200,42 @@ class _Call:
         call = self._call = forwarded(agent, self._sent)
         tool, sent = await understand(agent, services, call)
         self._notes.append(sent.note)
-        known = as_understood(agent, tool, sent.arguments)
+        return await self._hook(as_understood(agent, tool, sent.arguments))
+
+    async def _hook(self, known: UnderstoodCall) -> UnderstoodCall:
+        """The call after the hooks saw it and rewrote it. Raises StopRun when one stops the run."""
+        agent, services = self._agent, self._services
         if services.hooks is not None:
-            hooked = self._hooked = await services.hooks.before_call(agent, call, tool, known.arguments, known.wanted)
+            hooked = self._hooked = await services.hooks.before_call(
+                agent, self._call, known.tool, known.arguments, known.wanted
+            )
             if hooked.stop:
                 raise StopRun("hook", hooked.stop)
             self._notes += [hooked.note, hooked.context]
             if hooked.arguments is not None:  # what will run is what is judged
-                known = as_understood(agent, tool, hooked.arguments)
-        self._known, self._state = known, "understood"
+                known = as_understood(agent, known.tool, hooked.arguments)
+        self._known = known
+        if self._state == "received":
+            self._state = "understood"
         return known
+
+    async def _permitted(self, known: UnderstoodCall, wanted: RuleInput) -> tuple[UnderstoodCall, bool]:
+        """The call that may run, and whether it must run read-only. A person may change its command, which is judged as the
+        model's was. Raises PermissionDenied."""
+        while True:
+            permit = await require_permission(self._agent, self._services, self._sent, known, wanted, self._hooked)
+            if not permit.command:
+                return known, permit.read_only
+            self._edited = permit.command
+            known = as_understood(self._agent, known.tool, {**known.arguments, "command": permit.command})
+            known = await self._hook(known)
+            wanted = known.wanted
 
     async def _run(self, known: UnderstoodCall) -> None:
         """Run the tool as far as it is permitted. Raises whatever the tool raises."""
-        agent, tool, args = self._agent, known.tool, known.args
-        read_only = await self._require_permission(known, known.wanted) and agent.workspace.supports_read_only
+        agent, tool = self._agent, known.tool
+        known, read_only = await self._permitted(known, known.wanted)
+        args, read_only = known.args, read_only and agent.workspace.supports_read_only
         context = _context(agent, self._services, self._call, known, read_only=read_only)
         begins = ToolStarted(self._call.id, tool.name, tool.title(args), tool.begins(args), read_only)
         await self._start(begins, durable=tool.effect in CHANGING)
@@ -221,14 +243,26 @@ class _Call:
         ran = await tool.run(context, args)
         if ran.denied:
             self._state = "asked again"
-            again = rerun_after_read_only(known.wanted, ran.denied)
-            await self._require_permission(known, again, printed=ran.text)
-            await self._start(msgspec.structs.replace(begins, read_only=False), durable=True)
-            ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
+            ran = await self._run_again(known, ran)
         self._output = ran
         ran = await self._after_hooks(ran)
         kept = await save_long(agent.workspace, ran.text)
         self._output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
+
+    async def _run_again(self, known: UnderstoodCall, looked: Output) -> Output:
+        """Run a call that failed where it could only look once more as usual, if that is permitted. Raises PermissionDenied
+        with what it printed the first time."""
+        tool, before = known.tool, known
+        try:
+            known, read_only = await self._permitted(known, rerun_after_read_only(known.wanted, looked.denied))
+        except PermissionDenied as error:
+            hint = f"{error.hint or ''} What it printed read-only:\n{looked.text}".strip()
+            raise PermissionDenied(error.message, hint=hint) from None
+        read_only = read_only and known is not before and self._agent.workspace.supports_read_only
+        again = ToolStarted(self._call.id, tool.name, tool.title(known.args), tool.begins(known.args), read_only)
+        await self._start(again, durable=True)
+        context = _context(self._agent, self._services, self._call, known, read_only=read_only)
+        return await tool.run(context, known.args)
 
     async def _start(self, begins: ToolStarted, *, durable: bool) -> None:
         self._state, self._began = "running", _now()  # the time a person took to answer does not count
@@ -251,7 +285,9 @@ class _Call:
     @property
     def _text(self) -> str:
         """The result as the model reads it."""
-        return "\n".join(filter(None, (self._output.text, *self._notes)))
+        ran = self._edited and self._status != "denied"
+        edited = f"[The user changed the command before it ran. It was: {self._edited}]" if ran else ""
+        return "\n".join(filter(None, (self._output.text, edited, *self._notes)))
 
     def _log_end(self) -> None:
         call, output, path = self._call, self._output, self._agent.path
@@ -272,53 +308,6 @@ class _Call:
             usage=output.usage,
         )
         self._services.log.emit_soon(path, finished, *(Notice(text, "warning") for text in output.warnings))
-
-    async def _require_permission(self, known: UnderstoodCall, wanted: RuleInput, *, printed: str = "") -> bool:
-        """Wait until the prepared call may run. Returns whether it must run read-only. Raises PermissionDenied with the reason,
-        and with what it `printed` if it already ran read-only."""
-        agent, services, arguments, hooked = self._agent, self._services, known.arguments, self._hooked
-
-        def decision() -> PermissionDecision:
-            found = decide(wanted, arguments, agent.rules, services.taint, granted=hooked.grant)
-            return _stricter(found, self._hooked)
-
-        def passes() -> bool:
-            return decision().decision == "allow"
-
-        permission = decision()
-        if permission.decision == "ask" and services.hooks is not None:
-            asked = await services.hooks.permission(agent, self._sent, known.tool, arguments, wanted)
-            if asked.stop:
-                raise StopRun("hook", asked.stop)
-            if asked.decision == "allow" and hooked.decision != "ask":
-                hooked = asked
-            permission = _stricter(decision(), asked)
-        looked = f"What it printed read-only:\n{printed}" if printed else ""
-        if permission.decision == "allow":
-            return permission.read_only
-        if permission.decision == "ask" and services.approvals.interactive:
-            async with agent.slot.waiting("waiting_user"):
-                shown = None if arguments == self._sent.arguments else arguments
-                answer = await services.approvals.permission(
-                    agent.path, self._sent.id, wanted, reason=permission.reason, arguments=shown, again=passes
-                )
-            if answer.decision == "allow":
-                return wanted.effect == "run" and agent.rules.effective_mode == "plan"
-            words = f": {answer.reason}" if answer.reason else "."
-            raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", hint=looked)
-        reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
-        await services.log.emit(agent.path, Denied(self._sent.id, wanted.tool, "\n".join(wanted.subjects), reason))
-        hint = f"Continue without it, or report what you could not do. {looked}".strip()
-        raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
-
-
-def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
-    """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
-    if hooked.decision not in ("deny", "ask") or found.decision == "deny":
-        return found
-    if hooked.decision == "deny":
-        return PermissionDecision("deny", hooked.reason)
-    return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
 
 
 def _context(

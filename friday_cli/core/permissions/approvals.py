@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..eventlog.log import Log
+from ..protocol.displays import DiffDisplay
 from ..protocol.errors import ToolError
 from ..protocol.events import (
     AnyEvent,
@@ -18,16 +19,22 @@ from ..protocol.events import (
     QuestionAnswered,
     QuestionAsked,
 )
+from .call_check import CallCheck
+from .decision import Mode
 from .rule import Rule, RuleInput, parse_rule
-from .suggest import suggested_rule
+from .suggest import lets_through, suggested_rule
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
-    """A person's answer to a permission question. The model reads the `reason` of a denial."""
+    """A person's answer to a permission question. The model reads the `reason` of a denial. `mode`: the session has this
+    mode from now on; "" for no change. `command`: the one that the person wants in place of the model's, which is judged
+    as that was."""
 
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session", "always"] = "once"
     reason: str = ""
+    mode: Mode | Literal[""] = ""
+    command: str = ""
 
 
 async def _ignore_grant(rule: Rule, scope: str) -> None:
@@ -37,21 +44,16 @@ async def _ignore_grant(rule: Rule, scope: str) -> None:
 class ApprovalQueue:
     """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
     Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
-    stores a rule that a person allowed for longer than once; other open permissions that it covers are granted too."""
+    stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too."""
 
-    def __init__(
-        self,
-        log: Log,
-        *,
-        interactive: bool,
-        on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant,
-    ) -> None:
+    def __init__(self, log: Log, *, interactive: bool) -> None:
         self.interactive = interactive
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
-        self._again: dict[str, Callable[[], bool]] = {}
-        """For each open permission: whether it would be allowed now without a person."""
-        self._on_rule_granted = on_rule_granted
+        self._checks: dict[str, tuple[CallCheck, str]] = {}
+        """For each open permission: the decision on its call, and why a person is asked."""
+        self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant
+        """Stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too."""
 
     @property
     def pending(self) -> dict[str, str]:
@@ -65,35 +67,46 @@ class ApprovalQueue:
         call: RuleInput,
         *,
         reason: str,
+        check: CallCheck | None = None,
         arguments: dict[str, Any] | None = None,
-        again: Callable[[], bool] = lambda: False,
+        change: DiffDisplay | None = None,
     ) -> ApprovalAnswer:
-        """Wait for a person's decision on `call`. `arguments` are shown in place of those that the model sent. `again` says
-        whether it is allowed by now without one; it is called after a rule was added."""
+        """Wait for a person's decision on `call`. `check` decides on it again, after a rule was added or the mode changed;
+        without one only the person's answer counts. `arguments` are shown in place of those that the model sent, `change`
+        is what it would change."""
         rule = suggested_rule(call)
         ask_id = self._new_id("p")
-        asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule, arguments=arguments)
-        self._again[ask_id] = again
+        fits = check is not None and call.effect == "write" and check.decide("edits").decision == "allow"
+        asked = PermissionAsked(
+            ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule, arguments=arguments, change=change,
+            mode="edits" if fits else "", allows=lets_through(call, rule),
+        )  # fmt: skip
+        if check is not None:
+            self._checks[ask_id] = check, reason
         try:
             answer = await self._put(path, ask_id, asked)
         finally:
-            del self._again[ask_id]
+            self._checks.pop(ask_id, None)
         assert isinstance(answer, ApprovalAnswer)
         if answer.decision == "deny" or not rule:
             answer = msgspec.structs.replace(answer, scope="once")
         if answer.scope != "once":
-            await self._grant(rule.splitlines(), answer.scope)
+            for text in rule.splitlines():
+                await self.on_rule_granted(parse_rule(text, "allow"), answer.scope)
+            await self.answer_passing(f"covered by {', '.join(rule.splitlines())}")
         return answer
 
-    async def _grant(self, rules: list[str], scope: str) -> None:
-        """Store the allowed rules and grant the permissions that they cover. Those that were allowed before them, such as
-        after a change of the mode, are not changed."""
-        held = [ask_id for ask_id, passes in self._again.items() if not passes()]
-        for text in rules:
-            await self._on_rule_granted(parse_rule(text, "allow"), scope)
-        for ask_id in held:
-            if ask_id in self._again and self._again[ask_id]():
-                await self.answer(ask_id, ApprovalAnswer("allow", reason=f"covered by {', '.join(rules)}"))
+    async def answer_passing(self, reason: str) -> list[str]:
+        """Grant the open permissions that need no person any more, because of `reason`. Returns their ids."""
+        passing = [ask_id for ask_id, (check, _) in self._checks.items() if check.passes]
+        for ask_id in passing:
+            await self.answer(ask_id, ApprovalAnswer("allow", reason=reason))
+        return passing
+
+    def explain(self, ask_id: str) -> list[str]:
+        """What an open permission is about, in lines of untrusted text; none if it is not open or has no check."""
+        check, reason = self._checks.get(ask_id, (None, ""))
+        return check.explain(reason) if check is not None else []
 
     async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:
         """Wait for a person's answer as text. Raises ToolError when no person can answer."""
@@ -125,7 +138,9 @@ class ApprovalQueue:
             await self._log.emit(path, asked)
             answer = await future
             if isinstance(answer, ApprovalAnswer):
-                closing = PermissionAnswered(ask_id, answer.decision, answer.scope, answer.reason)
+                closing = PermissionAnswered(
+                    ask_id, answer.decision, answer.scope, answer.reason, command=answer.command
+                )
             else:
                 closing = QuestionAnswered(ask_id, answer)
             return answer

@@ -191,9 +191,10 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
     for rule in rules:
         if rule.decision != "allow" or not rule.pattern or not _is_named(call.tool, rule.tool):
             continue
-        if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and not step.suggest:
+        if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and (step.runs_named or not step.suggest):
             continue  # a rule without a program name never covers a program that runs others
-        if any(option not in rule.pattern for option in step.risky):
+        named = {word.strip("*").partition("=")[0] for word in rule.pattern.split()} if step.risky else set()
+        if not named.issuperset(step.risky):
             continue
         if any(matches(rule, call.effect, text) for text in (step.text, step.raw)):
             return rule

@@ -3,6 +3,7 @@ its parent's rights and its own profile's, evaluated for each call."""
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -82,6 +83,15 @@ class Rules:
             profile=profile,
             skills=skills,
         )
+
+    def in_mode(self, mode: Mode) -> Rules:
+        """These rights as they would be if the session had another mode."""
+        other = copy.copy(self)
+        if self.parent is None:
+            other.mode = mode
+        else:
+            other.parent = self.parent.in_mode(mode)
+        return other
 
     @property
     def effective_mode(self) -> Mode:

@@ -29,6 +29,16 @@ def suggested_rule(call: RuleInput) -> str:
     return "\n".join(texts) if texts and fine else ""
 
 
+def lets_through(call: RuleInput, rule: str) -> str:
+    """What `suggested_rule` would let pass, in words; "" where the rule says all of it."""
+    patterns = [text.partition("(")[2].removesuffix(")") for text in rule.splitlines()]
+    if call.effect != "run" or not any(pattern.endswith("*") for pattern in patterns):
+        return ""
+    commands = " and ".join(f"{pattern.removesuffix('*').rstrip()} ..." for pattern in patterns)
+    where = "in the sandbox" if call.sandbox_access == "confined" else "without a sandbox, with all your rights"
+    return f"{commands}: with anything behind it, {where}. A program or script can do whatever its code says."
+
+
 _OFFERED = 3
 """Rules that one question offers, at most."""
 

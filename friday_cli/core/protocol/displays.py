@@ -14,12 +14,14 @@ class TextDisplay(Display, frozen=True, tag="plain"):
 
 
 class DiffDisplay(Display, frozen=True, tag="diff"):
-    """A change of one file as unified diff lines."""
+    """A change of one file as unified diff lines. `created`: the bytes of a file that does not exist yet, None for a change
+    of one that does."""
 
     path: str
     diff: str
     added: int = 0
     removed: int = 0
+    created: int | None = None
 
 
 class DiffsDisplay(Display, frozen=True, tag="diffs"):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .displays import AnyDisplay
+from .displays import AnyDisplay, DiffDisplay
 from .forecast import Forecast
 from .live_events import LIVE as LIVE
 from .live_events import CallDelta as CallDelta
@@ -182,7 +182,8 @@ class InboxMessage(Event, frozen=True, tag="inbox_message"):
 
 
 class PermissionAsked(Event, frozen=True, tag="permission_asked"):
-    """A call waits for a person's permission. `subject`: all of what it would do; `rule`: what "for this session" adds."""
+    """A call waits for a person's permission. `subject`: all of what it would do; `rule`: what "for this session" adds,
+    `allows`: what that lets through; `change`: of its file; `mode`: lets this pass. `arguments`: as the tool understands them."""
 
     id: str
     call_id: str
@@ -191,17 +192,20 @@ class PermissionAsked(Event, frozen=True, tag="permission_asked"):
     reason: str = ""
     rule: str = ""
     arguments: dict[str, Any] | None = None
-    """The arguments of the call as the tool understands them, if the model spelled them otherwise."""
+    change: DiffDisplay | None = None
+    mode: Literal["", "edits"] = ""
+    allows: str = ""
 
 
 class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
-    """A permission was granted or denied."""
+    """A permission was granted or denied. `command` is wanted in place of the one that was asked about."""
 
     id: str
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session", "always"] = "once"
     reason: str = ""
     by: Literal["person", "harness"] = "person"
+    command: str = ""
 
 
 class Denied(Event, frozen=True, tag="denied"):

@@ -17,7 +17,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
     rules about files; `changes` are those of files that it changes by naming them (a folder's ends with "/"); `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
     why not all of its words are in its text, `unread_program` why it may run any other program. `risky` are its options that write, run or read in other ways than the
-    command usually does: only a rule that contains them allows them. `suggest` is the narrowest useful pattern for a rule. `danger` says why it could destroy more
+    command usually does: only a rule that contains them allows them. `suggest` is the narrowest useful pattern for a rule, `runs_named` whether it runs a script, module or package that its words name, so that only a rule with its name covers it. `danger` says why it could destroy more
     than the current work, "" for no known danger.
     """
 
@@ -36,6 +36,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     unread_program: str = ""
     risky: tuple[str, ...] = ()
     suggest: str = ""
+    runs_named: bool = False
     danger: str = ""
 
 

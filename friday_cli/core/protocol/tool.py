@@ -10,7 +10,7 @@ import msgspec
 
 from .call_arguments import UnderstoodArguments, UnknownFields, understand
 from .claims import Claims
-from .displays import AnyDisplay
+from .displays import AnyDisplay, DiffDisplay
 from .errors import ToolError
 from .events import ToolSpec
 from .messages import Image, Usage
@@ -85,6 +85,7 @@ class Tool(msgspec.Struct, frozen=True):
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     `schema` replaces that of `args` for a tool of a server: its arguments are a dict, and the server checks them.
     `forward(args)` is the call (name and arguments) that a call of this tool is treated as, from the permission on.
+    `change(workspace, seen, args)` is what the call would change in its file; it changes nothing, and raises FridayError.
     """
 
     run: Callable[[ToolContext, Any], Awaitable[Output]]
@@ -99,6 +100,7 @@ class Tool(msgspec.Struct, frozen=True):
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
     schema: dict[str, Any] | None = None
     forward: Callable[[Any], tuple[str, dict[str, Any]]] | None = None
+    change: Callable[[Workspace, KnownFiles, Any], Awaitable[DiffDisplay | None]] | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for an effect of an argument that the tool does not have: nothing would hold for it."""

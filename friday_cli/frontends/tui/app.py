@@ -166,18 +166,18 @@ class FridayApp(App[int]):
         return self.chat.ready or action in ("quit", "leave_empty", "interrupt")
 
     async def action_back(self) -> None:
-        """Esc: close the list or field that has the focus, leave the tree, or stop what runs; then go back to the prompt.
+        """Esc: close the list or field that has the focus, or stop what runs; then leave the tree, go back to the prompt.
         Twice when none applies: rewind."""
         chat = self.chat
-        if chat.leave_marking() or chat.find_bar.close() or chat.approval.escape() or chat.composer.close_list():
+        if chat.leave_marking() or chat.find_bar.close() or chat.composer.close_list():
             return
-        if chat.body.panel.has_focus_within:
-            chat.body.leave_panel()
-        elif self.input.run_stop.possible:
+        if self.input.run_stop.possible:
             self.input.run_stop.stop()
             chat.composer.aim_at_main()
             chat.composer.area.focus()
             self.services.say_note("Stopped.")
+        elif chat.body.panel.has_focus_within:
+            chat.body.leave_panel()
         elif not chat.composer.area.has_focus and not chat.welcome:
             chat.composer.area.focus()
         elif chat.composer.aim_at_main() or chat.body.close_overlay():

@@ -19,7 +19,7 @@ from .terminal.clipboard import copy, has_desktop
 from .theme import ThemeController
 from .widgets import NARROW
 from .widgets.blocks import CardBlock
-from .widgets.chat_request import AgentRequest, AskAnswered, ChatRequest
+from .widgets.chat_request import AgentRequest, AskAnswered, ChatRequest, EditorWanted, ExplanationWanted
 from .widgets.completion_popup import Completion
 from .widgets.composer import Composer
 from .widgets.message_queue import Draft
@@ -233,6 +233,21 @@ class InputController:
 
         await self._app.push_screen_wait(ProfileDialog(actions))
 
+    async def explain(self, ask_id: str) -> None:
+        """Show what a permission request is about."""
+        from friday_cli.session.commands import ExplainQuestion
+
+        self._chat.approval.explain(await self.controller.require_session().do(ExplainQuestion(ask_id)))
+
+    async def edit_command(self, ask_id: str, command: str) -> None:
+        """Let the user change a command of several lines in their editor."""
+        from .terminal.external_editor import edited
+        from .widgets.approval_options import edited_command
+
+        changed = await edited(self._app, command)
+        if changed is not None and changed.strip() not in ("", command.strip()):
+            self._agents.begin(self._agents.answer, ask_id, edited_command(changed))
+
     def look_for(self, text: str) -> None:
         focused, chat = self._app.focused, self._chat
         chat.find_bar.open(focused if isinstance(focused, Transcript) else chat.body.transcript, text)
@@ -264,6 +279,10 @@ def carry_out(request: ChatRequest, typed: InputController, agents: AgentActions
             typed.shell.start(request.command, keep=request.keep)
         case AskAnswered():
             agents.begin(agents.answer, request.ask_id, request.answer)
+        case ExplanationWanted():
+            agents.begin(typed.explain, request.ask_id)
+        case EditorWanted():
+            services.app.run_worker(typed.edit_command(request.ask_id, request.command))
         case AgentRequest():
             agents.begin(agents.carry_out, request.action, request.path)
         case ForkRequested():

@@ -75,8 +75,8 @@ _HINTS: dict[Place, str] = {
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
     "welcome": "Enter selects · paste an API key to use it",
-    "panel": "1-9 or Enter answers · Tab: prompt",
-    "words": "Enter answers · Esc: the choices",
+    "panel": "? explains · e edits · Tab: prompt",
+    "words": "Enter answers · Up: the choices",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
 
@@ -13,7 +13,8 @@ from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool import KnownFiles, Output, Tool, ToolContext
+from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.diff import difference, new_lines
 from friday_cli.core.tool_catalog import TOOLS
 
@@ -45,22 +46,32 @@ class EditArguments(ToolArguments, frozen=True):
             sent["edits"] = [{name: sent.pop(name) for name in names.intersection(sent)}]
 
 
-async def _write(context: ToolContext, args: WriteArguments) -> Output:
-    path, label = _target(context, args.path)
-    found = await context.workspace.stat(path)
+class _NewText(NamedTuple):
+    """What a call makes of a file. `expect`: the hash that the file must have, None if it must not exist."""
+
+    path: Path
+    source: DecodedFile
+    text: str
+    expect: str | None
+    remarks: tuple[str, ...] = ()
+
+
+async def _written(workspace: Workspace, seen: KnownFiles, args: WriteArguments) -> _NewText:
+    path, label = _target(workspace, args.path)
+    found = await workspace.stat(path)
     source, expect = DecodedFile(""), None
     if found is not None:
-        source, expect = await _read_before(context, path, f"{label} exists and you have not read it.")
+        source, expect = await _read_before(workspace, seen, path, f"{label} exists and you have not read it.")
         edit_match.refuse_placeholder(args.content, source.text)
     text = args.content
     if source.newline == "\r\n" and "\r\n" not in text:
         text = text.replace("\n", "\r\n")
-    return await _save(context, path, source, text, expect, "Wrote" if found else "Created")
+    return _NewText(path, source, text, expect)
 
 
-async def _edit(context: ToolContext, args: EditArguments) -> Output:
-    path, label = _target(context, args.path)
-    source, expect = await _read_before(context, path, f"You have not read {label}.")
+async def _edited(workspace: Workspace, seen: KnownFiles, args: EditArguments) -> _NewText:
+    path, label = _target(workspace, args.path)
+    source, expect = await _read_before(workspace, seen, path, f"You have not read {label}.")
     text, remarks = source.text, []
     for number, one in enumerate(args.edits, 1):
         which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
@@ -74,18 +85,34 @@ async def _edit(context: ToolContext, args: EditArguments) -> Output:
             remarks.append(f"{which}{remark}")
     if text == source.text:
         raise ToolError(f"{label}: the edits change nothing.")
-    return await _save(context, path, source, text, expect, "Edited", *remarks)
+    return _NewText(path, source, text, expect, tuple(remarks))
 
 
-def _target(context: ToolContext, path: str) -> tuple[Path, str]:
-    resolved = context.workspace.resolve(path, write=True)
-    return resolved, context.workspace.label(resolved)
+async def _write(context: ToolContext, args: WriteArguments) -> Output:
+    return await _save(context, await _written(context.workspace, context.seen, args))
 
 
-async def _read_before(context: ToolContext, path: Path, unread: str) -> tuple[DecodedFile, str]:
+async def _edit(context: ToolContext, args: EditArguments) -> Output:
+    return await _save(context, await _edited(context.workspace, context.seen, args), "Edited")
+
+
+async def _change(workspace: Workspace, seen: KnownFiles, args: WriteArguments | EditArguments) -> DiffDisplay:
+    """What a call would change. Raises FridayError."""
+    make = _written(workspace, seen, args) if isinstance(args, WriteArguments) else _edited(workspace, seen, args)
+    made = await make
+    diff, added, removed = await asyncio.to_thread(difference, made.source.text, made.text)
+    created = len(made.source.encode(made.text)) if made.expect is None else None
+    return DiffDisplay(workspace.label(made.path), diff, added, removed, created)
+
+
+def _target(workspace: Workspace, path: str) -> tuple[Path, str]:
+    resolved = workspace.resolve(path, write=True)
+    return resolved, workspace.label(resolved)
+
+
+async def _read_before(workspace: Workspace, known: KnownFiles, path: Path, unread: str) -> tuple[DecodedFile, str]:
     """The text and hash of the file as the agent last read it. Raises ToolError if it has not, or if the file changed."""
-    workspace = context.workspace
-    seen = context.seen.hashes.get(str(path))
+    seen = known.hashes.get(str(path))
     data = await workspace.read(path, limit=LIMIT + 1)
     label = workspace.label(path)
     if len(data) > LIMIT:
@@ -100,17 +127,16 @@ async def _read_before(context: ToolContext, path: Path, unread: str) -> tuple[D
     return source, seen
 
 
-async def _save(
-    context: ToolContext, path: Path, source: DecodedFile, text: str, expect: str | None, verb: str, *remarks: str
-) -> Output:
-    label = context.workspace.label(path)
-    data = source.encode(text)
-    digest = await context.workspace.write(path, data, expect=expect, agent=context.agent)
+async def _save(context: ToolContext, made: _NewText, verb: str = "") -> Output:
+    path, label = made.path, context.workspace.label(made.path)
+    verb = verb or ("Created" if made.expect is None else "Wrote")
+    data = made.source.encode(made.text)
+    digest = await context.workspace.write(path, data, expect=made.expect, agent=context.agent)
     context.seen.hashes[str(path)] = digest
-    diff, added, removed = await asyncio.to_thread(difference, source.text, text)
+    diff, added, removed = await asyncio.to_thread(difference, made.source.text, made.text)
     summary = f"{verb} {label}: +{added} -{removed} lines."
     return Output(
-        " ".join((summary, *(f"Note: {remark}." for remark in remarks))),
+        " ".join((summary, *(f"Note: {remark}." for remark in made.remarks))),
         DiffDisplay(label, diff, added, removed),
         ToolFacts(files=(FileChange(label, added, removed, digest),), lines={label: new_lines(diff)}),
     )
@@ -125,6 +151,7 @@ WRITE_FILE_TOOL = Tool(
         "Create a file, or replace one you have read, with exactly this content; creates missing folders. "
         "Never leave a placeholder such as `... rest unchanged ...`. To change parts use edit_file."
     ),
+    change=_change,
 )
 EDIT_FILE_TOOL = Tool(
     _edit,
@@ -136,4 +163,5 @@ EDIT_FILE_TOOL = Tool(
         "numbers, and with enough lines around it to occur exactly once (or set replace_all). Put all "
         "changes of a file into one call."
     ),
+    change=_change,
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
+from friday_cli.command_safety import network_targets
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
+from friday_cli.core.permissions.call_check import CallCheck
 from friday_cli.core.permissions.rule import Rule, RuleInput
+from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
 from tests.core.permissions.test_rules import bash, edit, rights
@@ -39,7 +41,7 @@ async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_
 
 @pytest.mark.parametrize(("command", "scope", "granted"), [
     ("make all", "session", ["bash(make all) session"]), ("make all", "always", ["bash(make all) always"]),
-    ("make all", "once", []), ("python x.py", "always", []),
+    ("make all", "once", []), ("python -c x", "always", []),
 ])  # fmt: skip
 async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
     table, _ = approval_queue()
@@ -48,7 +50,7 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
     async def keep(rule: Rule, scope: str) -> None:
         kept.append(f"{rule} {scope}")
 
-    table._on_rule_granted = keep
+    table.on_rule_granted = keep
     asking = asyncio.create_task(table.permission("a", "c1", bash(command), reason=""))
     await asyncio.sleep(0.1)
     await table.answer("p1", ApprovalAnswer("allow", scope))  # type: ignore[arg-type]
@@ -58,24 +60,28 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
 
 async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
     table, journal = approval_queue()
-    rules, loosened = rights(), rights(mode="edits")
+    rules = rights()
 
     async def keep(rule: Rule, scope: str) -> None:
         rules.rules.append(rule)
 
-    def passes(wanted: RuleInput) -> Callable[[], bool]:
-        return lambda: "allow" in {rules.decide(wanted).decision, loosened.decide(wanted).decision}
+    def check(wanted: RuleInput) -> CallCheck:
+        return CallCheck(wanted, {}, rules, TaintTracker(network_targets))
 
-    table._on_rule_granted = keep
+    table.on_rule_granted = keep
     calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
-    asking = [asyncio.create_task(table.permission(p, "c", w, reason="", again=passes(w))) for p, w in calls.items()]
+    asking = [asyncio.create_task(table.permission(p, "c", w, reason="", check=check(w))) for p, w in calls.items()]
     await asyncio.sleep(0.1)
     first = next(ask_id for ask_id, path in table.pending.items() if path == "a.1")
     await table.answer(first, ApprovalAnswer("allow", "session"))
     await asyncio.sleep(0.1)
-    assert set(table.pending.values()) == {"a.3", "a.4"}, "the mode lets a.4 pass by now, but nobody said so to it"
+    assert set(table.pending.values()) == {"a.3", "a.4"}
     answered = {e.agent: e.event for e in journal.envelopes if isinstance(e.event, PermissionAnswered)}
     assert answered["a.2"].reason == "covered by bash(make all)"
+    rules.mode = "edits"
+    assert len(await table.answer_passing("passes in mode edits")) == 1
+    await asyncio.sleep(0.1)
+    assert set(table.pending.values()) == {"a.3"}
     for task in asking:
         task.cancel()
     await asyncio.wait(asking)

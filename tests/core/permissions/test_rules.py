@@ -400,10 +400,10 @@ SUGGESTED = [
     (bash("git push origin main"), "bash(git push origin main)"), (bash("cargo test -q"), "bash(cargo test *)"), (bash("npm install"), "bash(npm install)"),
     (bash("uv run pytest -q"), "bash(uv run pytest *)"), (bash("uv run python -c pass"), ""), (bash("uv run"), "bash(uv run)"), (bash("timeout 5 pytest -x"), "bash(pytest *)"),
     (bash("make; git add . && ls | head"), "bash(make)\nbash(git add *)"), (bash("cd src && make 2>&1 | tail -3"), "bash(make)"), (bash("for i in 1 2; do make; done"), "bash(make)"),
-    (bash("a; b; c; d"), ""), (bash("make && python x.py"), ""), (bash("make > log"), ""), (bash("make $X"), ""), (bash("make; $X"), ""), (bash("make ("), ""), (bash("PATH=. make"), ""),
+    (bash("a; b; c; d"), ""), (bash("make && python -c x"), ""), (bash("make > log"), ""), (bash("make $X"), ""), (bash("make; $X"), ""), (bash("make ("), ""), (bash("PATH=. make"), ""),
     (edit(".git/config"), ""), (edit("a", "b"), ""), (bash("make *"), ""), (bash("rm *.pyc"), ""), (edit("*"), ""), (edit("src/**"), ""), (bash("git -c x=y status"), ""), (bash("rm -rf /"), ""),
     *((bash(f"{name} x"), "") for name in (
-        "python", "python3.11", "/usr/bin/python3", "node", "bash", "sh", "zsh", "env A=1", "sudo", "xargs", "ssh", "npx", "uvx", "perl", "ruby", "awk -f", "sed -i s/a/b/", "find . -exec",
+        "python", "python3.11", "/usr/bin/python3", "node", "bash", "sh", "zsh", "env A=1", "sudo", "xargs", "ssh", "uvx", "perl", "ruby", "awk -f", "sed -i s/a/b/", "find . -exec",
         "docker run", "curl", "wget", "rm", "dd", "chmod", "eval", "exec", "source", "parallel", "watch", "tar", "rsync", "kill", "npm exec node", "uv run bash", "poetry run python", "nohup python", "export A=b",
         "trap x", "alias a=b", "ln -s",
     )),

@@ -85,7 +85,7 @@ async def test_a_call_in_the_spelling_of_another_program_is_asked_about_as_it_is
 async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
     async with opened(tmp_path, ONE) as chat:
         await asked(chat, say="go")
-        await chat.press("down", "enter", shows="Enter answers · Esc: the choices")
+        await chat.press("down", "enter", shows="Enter answers · Up: the choices")
         chat.app.query_one("#ask-words", Input).value = "use a file in "
         for key in ("x", "backspace", "b", "u", "i", "l", "d", "slash"):  # all at once
             chat.app.post_message(events.Key(key, {"backspace": None, "slash": "/"}.get(key, key)))
@@ -101,7 +101,7 @@ async def test_a_rule_for_the_session_holds_until_it_is_removed(tmp_path: Path, 
     async with opened(tmp_path, {"a": [call, call, {"text": "Both ran."}]}) as chat:
         await chat.say("/permissions remove", shows="No rule was allowed")
         await asked(chat, say="go")
-        assert "for this session allow bash(touch it)" in chat.frame
+        assert "Yes, and `touch it` in this session" in chat.frame
         await chat.press("2")
         await chat.idle()
         assert "Both ran." in chat.frame
@@ -125,7 +125,7 @@ async def test_a_search_by_the_service_is_asked_about_once_with_a_yes_for_the_se
     }
     async with opened(tmp_path, {}, model="anthropic/x") as chat:
         await asked(chat, say="go")
-        chat.has("researcher", "web_search", QUERIES[0], "for this session allow web_search")
+        chat.has("researcher", "web_search", QUERIES[0], "Yes, and web_search in this session")
         assert vendor.queries == []
         await chat.press("2")
         await chat.idle()
@@ -166,7 +166,7 @@ async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_pat
     async with opened(tmp_path, agents) as chat:
         await asked(chat, 3, say="go")
         await chat.press("left", shows="touch other")
-        await chat.press("right", shows="session allow bash(touch it)")
+        await chat.press("right", shows="`touch it` in this session")
         await chat.press("2")
         await chat.until(lambda: len(chat.state.asks) == 1 and "wants to run a command" in chat.frame)
         assert [ask.agent for ask in chat.state.asks.values()] == ["a.3"]
@@ -196,12 +196,19 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         panel = await asked(chat, say="go")
         await chat.shows("the rest of it")
-        for seen in ("+ line 0", "1 Yes", "2 Yes, and", "3 Yes, and always", "    write_file(out", "4 No"):
+        for seen in (
+            "New file: 30 lines",
+            "+ line 0",
+            "❯ y 1 Yes",
+            "2 Yes, and all file changes of this",
+            "      session (mode edits)",
+            "n   No",
+        ):
             assert seen in chat.frame
         assert f"for: {task}" in chat.frame
-        await chat.pilot.click("#ask-choices", offset=(6, 3))  # the second row of the third
-        await chat.shows("❯ 3")
-        await chat.press("4")
+        await chat.pilot.click("#ask-choices", offset=(6, 2))  # the second row of the second
+        await chat.shows("❯   2")
+        await chat.press("n")
         await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
         await chat.stop()
         await chat.idle()
@@ -368,7 +375,7 @@ async def test_yes_to_a_long_command_counts_after_its_fold_was_opened(tmp_path: 
     agents = {"a": [does("bash", command=command), {"text": "Finished."}]}
     async with opened(tmp_path, agents, size=(80, 24)) as chat:
         await asked(chat, say="go")
-        chat.has("recursive delete", "true first", "# the tail", "Yes counts after PgDn opened the fold")
+        chat.has("recursive delete", "true first", "# the tail", "See all of it first: PgDn opens the fold")
         assert re.search(r"… \d+ lines, \d+ characters folded: here-document", chat.frame)
         rows = chat.frame.splitlines()
         assert next(n for n, row in enumerate(rows) if "recursive delete" in row) < next(
@@ -395,10 +402,10 @@ async def test_on_a_low_screen_yes_waits_until_the_end_was_scrolled_to(tmp_path:
     command = "echo one\necho two\necho three > out.txt"
     async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "Finished."}]}, size=(60, 11)) as chat:
         await asked(chat, say="go")
-        await chat.shows("Yes counts after PgDn showed the end")
+        await chat.shows("See all of it first: PgDn shows the end")
         end = "│ echo three > out.txt"
         assert end not in chat.frame
-        while "Yes counts" in chat.frame:
+        while "See all of it" in chat.frame:
             await chat.press("pagedown")
             assert chat.state.asks
         assert end in chat.frame

@@ -31,7 +31,7 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", scripted(tmp_path, ASKING), TERM="dumb") as terminal:
         terminal.until(b"no screen to draw on: plain text, as with --plain", b"/help lists the commands")
         terminal.type(b"begin\n1\n1\n")  # what is typed ahead answers nothing
-        terminal.until(b"wants to run a command", b"touch made", b"Type the number of your answer.")
+        terminal.until(b"wants to run a command", b"touch made", b"Type y, n or a number.")
         terminal.until_quiet()
         assert not (tmp_path / "made").exists()
         terminal.type(b"1\n", until=b"Which colour?")
@@ -40,8 +40,8 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         terminal.type(b"3\n", until=b"Your words:")
         terminal.type(b"2\n", until=b"Agent a.1 (general) starts: Look at it")
         terminal.until(b"It is: The user answered: 2")  # a number is words here, and not the second choice
-        terminal.until(b"wants to write a file", b"+one\r\n+tw\\u202eo\r\n1. Yes")
-        terminal.until(b"Type the number of your answer.", after=b"+one")
+        terminal.until(b"wants to write a file", b"New file: 2 lines", b"+one\r\n+tw\\u202eo\r\n", b"y 1. Yes")
+        terminal.until(b"Type y, n or a number.", after=b"+one")
         terminal.until_quiet()
         terminal.type(b"1\n", until=b"Agent a.1 (general) has ended: completed")
         terminal.until(b"First paragraph.\r\n\r\nThe end.", b"Done: completed")
@@ -63,12 +63,12 @@ def test_a_long_command_is_folded_and_a_yes_prints_it_first(tmp_path: Path) -> N
             b"  | touch first\r\n",
             b"folded: runs echo",
             b"  | touch l\\u0430st\r\n",
-            b"Type the number of your answer.",
+            b"Type y, n or a number.",
         )
         assert b"| echo 20 >" not in terminal.out
         terminal.until_quiet()
         terminal.type(b"1\n", until=b"| echo 20 >")
-        terminal.until(b"Type the number of your answer.", after=b"| echo 20 >")
+        terminal.until(b"Type y, n or a number.", after=b"| echo 20 >")
         terminal.until_quiet()
         assert not (tmp_path / "out.txt").exists()
         terminal.type(b"1\n", until=b"Finished.")

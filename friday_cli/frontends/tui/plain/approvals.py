@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
-from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.session.commands import AnswerQuestion
+from friday_cli.session.commands import AnswerQuestion, ExplainQuestion
 from friday_cli.view import PendingAsk
 
 from ..controller import SessionController
-from ..widgets.approval_options import options_of
+from ..widgets.approval_options import ApprovalOption, options_of
 from ..widgets.approval_panel import GRACE_S
 from ..widgets.approval_request import call_subject, other_arguments, request_title
 from ..widgets.folded_command import command_rows
-from ..widgets.tool_blocks import request_lines
+from ..widgets.tool_blocks import change_lines, request_lines
 
 ROW, MAX_ROWS = 1_000, 20
 """Characters in a row of a command, and rows that are printed before a part of it is folded."""
@@ -69,8 +69,11 @@ class PlainApprovals:
             answer: ApprovalAnswer | str = ApprovalAnswer("deny", reason=text)
         elif self._words and text:
             answer = text
-        elif text.isdecimal() and 1 <= int(text) <= len(options):
-            option = options[int(text) - 1]
+        elif text == "?" and isinstance(ask.event, PermissionAsked):
+            lines = await self._controller.require_session().do(ExplainQuestion(self._shown))
+            self._say("\n".join(show_deceptive(line) for line in lines))
+            return
+        elif (option := _chosen(options, text)) is not None:
             if option.words:
                 if isinstance(option.answer, ApprovalAnswer):
                     self._denial = option.answer
@@ -86,10 +89,17 @@ class PlainApprovals:
         elif isinstance(ask.event, QuestionAsked) and text:
             answer = text
         else:
-            self._say(f"Type a number from 1 to {len(options)}.")
+            self._say(f"Type y, n, or a number from 1 to {sum(option.numbered for option in options)}.")
             return
         self._denial, self._words = None, False
         await self._controller.require_session().do(AnswerQuestion(self._shown, answer))
+
+
+def _chosen(options: list[ApprovalOption], text: str) -> ApprovalOption | None:
+    """The option that a line chooses: by its letter, or by its number if it has one."""
+    number = int(text) if text.isdecimal() and len(text) < 4 else 0
+    named = next((option for option in options if option.key and option.key == text.lower()), None)
+    return named or next((one for at, one in enumerate(options, 1) if at == number and one.numbered), None)
 
 
 def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> tuple[list[str], bool]:
@@ -108,8 +118,14 @@ def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> 
         out += [f"  | {row}" for row in command.head]
         out += [command.fold] if folded else []
         out += [f"  | {row}" for row in command.tail]
-        out += request_lines(values)
-    out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
+        out += change_lines(event.change) if event.change is not None else request_lines(values)
+        out += [f"To remember: {show_deceptive(event.allows)}"] if event.allows else []
+    for number, option in enumerate(options_of(ask), 1):
+        names = [option.key, str(number) if option.numbered else ""]
+        out.append(f"{' '.join(filter(None, names))}. {sanitize_line(option.label, 300)}")
     if folded:
         out.append("A yes prints what is folded first, and counts when it is typed again.")
-    return [*out, "Type the number of your answer."], folded
+    how = (
+        "Type the number of your answer." if isinstance(event, QuestionAsked) else "Type y, n or a number. ? explains."
+    )
+    return [*out, how], folded

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
@@ -15,6 +16,7 @@ from textual.widgets import Static
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.tool_catalog import BASH
 from friday_cli.view import PendingAsk
 
 from .styles import TextRenderer
@@ -26,11 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ApprovalOption:
-    """One way to answer. `words`: the user may, or must, write something for it."""
+    """One way to answer. `words`: the user may, or must, write something for it. `key`: the letter that chooses it in every
+    question, "" for none."""
 
     label: str
     answer: ApprovalAnswer | str
     words: Literal["", "may", "must"] = ""
+    key: str = ""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether a number chooses it too. None means "no" in any question."""
+        return self.key != "n"
 
     @property
     def agrees(self) -> bool:
@@ -49,13 +58,22 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
         return choices if "" in event.choices else [*choices, ApprovalOption("In my own words", "", "must")]
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
-    out = [ApprovalOption("Yes", ApprovalAnswer("allow"))]
-    if event.rule:
-        rule = " and ".join(show_deceptive(line) for line in event.rule.split("\n"))
-        out.append(ApprovalOption(f"Yes, and for this session allow {rule}", ApprovalAnswer("allow", "session")))
-        always = f"Yes, and always allow (kept in your settings) {rule}"
-        out.append(ApprovalOption(always, ApprovalAnswer("allow", "always")))
-    return [*out, ApprovalOption("No, and say why", ApprovalAnswer("deny"), "may")]
+    out = [ApprovalOption("Yes", ApprovalAnswer("allow"), key="y")]
+    rule = " and ".join(_shown(line) for line in event.rule.split("\n")) if event.rule else ""
+    if event.mode:
+        label = f"Yes, and all file changes of this session (mode {event.mode})"
+        out.append(ApprovalOption(label, ApprovalAnswer("allow", mode=event.mode)))
+    elif rule:
+        out.append(ApprovalOption(f"Yes, and {rule} in this session", ApprovalAnswer("allow", "session")))
+    if rule and not event.mode:
+        out.append(ApprovalOption(f"Yes, and {rule} always (kept in your settings)", ApprovalAnswer("allow", "always")))
+    return [*out, ApprovalOption("No, and say why", ApprovalAnswer("deny"), "may", key="n")]
+
+
+def _shown(rule: str) -> str:
+    """A rule as people read it: of a command the words alone."""
+    command = rule.removeprefix(f"{BASH}(").removesuffix(")")
+    return f"`{show_deceptive(command)}`" if rule.startswith(f"{BASH}(") else show_deceptive(rule)
 
 
 class ApprovalChoices(VerticalScroll, can_focus=False):
@@ -76,14 +94,17 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
         """Draw the options in `width` cells."""
         styles = renderer.styles
         rows, self.rows = [], []
+        lettered = any(option.key for option in self.options)
         for index, option in enumerate(self.options):
             selected = index == self.index
             label = Text(sanitize_line(option.label, 2_000), style="bold" if selected else "")
-            head = f"{'❯' if selected else ' '} {index + 1} "
-            for part in label.wrap(renderer.console, max(width - 5, 16), overflow="fold"):
+            head = f"{'❯' if selected else ' '} {index + 1 if option.numbered else ' '} "
+            head = f"{head[:2]}{option.key or ' '} {head[2:]}" if lettered else head
+            margin = len(head)
+            for part in label.wrap(renderer.console, max(width - margin - 1, 16), overflow="fold"):
                 rows.append(Text().append(head, style=styles.accent if selected else styles.dim).append_text(part))
                 self.rows.append(index)
-                head = "    "
+                head = " " * margin
         self._text.update(Text("\n").join(rows))
 
     def scroll_to_selected(self) -> None:
@@ -102,29 +123,62 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
 class AnswerField(TextField):
     """The field for the words of an answer. It is hidden until an option needs it."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("up", "leave", "Back to the choices", show=False)]
+
     @dataclass
     class AnswerSubmitted(Message):
         """The user wrote `answer`."""
 
         answer: ApprovalAnswer | str
 
+    class ChoicesWanted(Message):
+        """The user wants to see the choices again."""
+
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id, compact=True)
+        super().__init__(id=id, compact=True, select_on_focus=False)
         self.display = False
         self._option: ApprovalOption | None = None
+        self._command: str | None = None
+        """The command that is edited, None while words are written."""
+
+    @property
+    def denies(self) -> bool:
+        """Whether the words are the reason of a "no"."""
+        return self._option is not None and self._option.words == "may"
 
     def open(self, option: ApprovalOption) -> None:
         """Take the words for an option."""
-        self._option = option
-        self.value = ""
-        self.placeholder = "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
-        self.display = True
+        what = "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
+        self._option, self._command = option, None
+        self._show("", what)
+
+    def edit(self, command: str) -> None:
+        """Let the user change a command of one line before it runs."""
+        self._option, self._command = None, command
+        self._show(command, "The command")
+
+    def _show(self, value: str, placeholder: str) -> None:
+        self.value, self.placeholder, self.display = value, placeholder, True
+        self.cursor_position = len(value)
         self.focus()
+
+    def action_leave(self) -> None:
+        self.post_message(self.ChoicesWanted())
 
     async def action_submit(self) -> None:
         """Answer with the words that are in the field, unless words are required and missing."""
         option, words = self._option, self.value.strip()
+        if self._command is not None:
+            same = words in ("", self._command.strip())
+            self.post_message(self.ChoicesWanted() if same else self.AnswerSubmitted(edited_command(words)))
         if option is None or (option.words == "must" and not words):
             return
         answer = words if isinstance(option.answer, str) else msgspec.structs.replace(option.answer, reason=words)
         self.post_message(self.AnswerSubmitted(answer))
+
+
+def edited_command(command: str) -> ApprovalAnswer:
+    """The answer of a person who wants another command to run."""
+    from friday_cli.core.permissions.approvals import ApprovalAnswer
+
+    return ApprovalAnswer("allow", command=command)

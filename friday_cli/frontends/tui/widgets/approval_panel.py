@@ -6,7 +6,7 @@ Keys and clicks count only after half a second, and a single click only selects:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,20 +14,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.tool_catalog import BASH
 from friday_cli.view import PendingAsk
 
 from ..state import keymap
 from .approval_options import AnswerField, ApprovalChoices, options_of
 from .approval_request import RequestBody, RequestHead
 from .blocks import RenderContext
-from .chat_request import AskAnswered
+from .chat_request import AskAnswered, EditorWanted, ExplanationWanted
 from .transcript_messages import TextTyped
 
-if TYPE_CHECKING:
-    pass
-
-LOW, MIN_BODY = 26, 2
-"""Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible."""
+LOW, MIN_BODY, MAX_BODY = 26, 2, 12
+"""Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible; most rows
+of one that is neither a change of a file nor an explanation."""
 ROWS_LEFT = 6
 """Rows that the panel leaves in any case: one of the transcript, the strip, the prompt of one line and the status line."""
 GRACE_S = 0.5
@@ -51,6 +50,27 @@ class GracePeriod:
         return over
 
 
+class PanelRows:
+    """Divides the rows that the panel may take among its parts. The choices and the answer field are always visible."""
+
+    def __init__(self, head: RequestHead, body: RequestBody, choices: ApprovalChoices, field: AnswerField) -> None:
+        self._head, self._body, self._choices, self._field = head, body, choices, field
+        self.of_body = 1
+        """Rows of what is asked."""
+
+    def divide(self, panel: Approval) -> None:
+        """Divide them anew, after one of the parts or the screen has changed."""
+        height = panel.screen.size.height
+        most = min(height * (70 if height < LOW else 60) // 100, height - panel.rows_left)
+        available = most - 2 - self._head.rows - bool(self._field.display)
+        choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
+        self._choices.styles.max_height = choices
+        most = available if self._body.shows_change or self._body.explains else MAX_BODY
+        self.of_body = max(min(available - choices, most), 1)
+        self._body.styles.max_height = self.of_body
+        panel.call_after_refresh(self._choices.scroll_to_selected)
+
+
 class Approval(Vertical, can_focus=True):
     """See the module."""
 
@@ -61,8 +81,13 @@ class Approval(Vertical, can_focus=True):
         Binding("j", "key('j')", "Choice below", show=False, id="approval.below"),
         Binding("enter", "answer", "Select the choice", id="approval.answer"),
         Binding("tab", "leave", "Back to the prompt; the question stays open", id="approval.leave"),
-        Binding("y", "key('y')", "Yes, this once", id="approval.yes"),
+        Binding("y", "key('y')", "Yes, this once (as 1)", id="approval.yes"),
         Binding("n", "key('n')", "No, and say why", id="approval.no"),
+        Binding("escape", "back", "No, and say why; again: just no", id="approval.escape"),
+        Binding("e", "key('e')", "Change the command before it runs", id="approval.edit"),
+        Binding(
+            "question_mark", "key('?')", "Explain: what would run, what it reaches, who asks", id="approval.explain"
+        ),
         Binding("right", "next(1)", "Next question", id="approval.next"),
         Binding("left", "next(-1)", "Previous question", id="approval.previous"),
         Binding("pageup", "page(-1)", "Scroll up what is asked", show=False, id="approval.page_up"),
@@ -75,13 +100,13 @@ class Approval(Vertical, can_focus=True):
         self.context = context
         self.grace = GracePeriod()
         self._ask_id = ""
-        self._body_rows = 1
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
         self.rows_left = ROWS_LEFT
         """Rows of the screen for other widgets; after a change call `on_resize`."""
         self._head, self._body = RequestHead(id="ask-head"), RequestBody(id="ask-scroll")
         self._choices, self._field = ApprovalChoices(id="ask-options"), AnswerField(id="ask-words")
+        self._rows = PanelRows(self._head, self._body, self._choices, self._field)
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -89,12 +114,6 @@ class Approval(Vertical, can_focus=True):
         yield self._body
         yield self._choices
         yield self._field
-
-    def on_mount(self) -> None:
-        def show_hint() -> None:
-            self.border_subtitle = self._body.hint
-
-        self.watch(self._body, "read_changed", show_hint)
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -114,7 +133,7 @@ class Approval(Vertical, can_focus=True):
             rows = self._head.rows
             self._head.show(ask, self.context, self.size.width)
             if rows != self._head.rows:
-                self._fit()
+                self._rows.divide(self)
 
     def show_for(self, path: str) -> None:
         """Show what the agent at `path` asks, and focus the panel."""
@@ -130,6 +149,7 @@ class Approval(Vertical, can_focus=True):
         self._field.display = False
         ask = self._ask
         self.display = ask is not None
+        self._body.explanation = []
         if ask is not None:
             self._choices.options, self._choices.index = options_of(ask), 0
             self._draw()
@@ -138,25 +158,14 @@ class Approval(Vertical, can_focus=True):
         if (ask := self._ask) is not None:
             self._head.show(ask, self.context, self.size.width)
             self._select(self._choices.index)
-            self._body.show(ask, self.context, self.size.width, self._body_rows)
+            self._body.show(ask, self.context, self.size.width, self._rows.of_body)
 
     on_resize = _draw
 
     def _select(self, index: int) -> None:
         self._choices.index = index
         self._choices.draw(self.context.renderer, self.size.width)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Divide the rows that the panel may take. The choices and the answer field are always visible."""
-        height = self.screen.size.height
-        most = min(height * (70 if height < LOW else 60) // 100, height - self.rows_left)
-        available = most - 2 - self._head.rows - bool(self._field.display)
-        choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
-        self._choices.styles.max_height = choices
-        self._body_rows = max(min(available - choices, 12), 1)
-        self._body.styles.max_height = self._body_rows
-        self.call_after_refresh(self._choices.scroll_to_selected)
+        self._rows.divide(self)
 
     def _answer(self, index: int) -> None:
         """Answer with an option, or ask for the words that it needs. A yes to what was not seen whole shows more of it."""
@@ -166,22 +175,40 @@ class Approval(Vertical, can_focus=True):
             self.action_page(1)
         elif option.words:
             self._field.open(option)
-            self._fit()
+            self._rows.divide(self)
         else:
             self.post_message(AskAnswered(self._ask_id, option.answer))
 
     def on_answer_field_answer_submitted(self, message: AnswerField.AnswerSubmitted) -> None:
-        self.escape()
+        self.on_answer_field_choices_wanted()
         self.post_message(AskAnswered(self._ask_id, message.answer))
 
-    def escape(self) -> bool:
-        """Close the answer field. False if it was not open."""
-        if not self._field.display:
-            return False
+    def on_answer_field_choices_wanted(self) -> None:
         self._field.display = False
-        self._fit()
+        self._rows.divide(self)
         self.focus()
-        return True
+
+    async def action_back(self) -> None:
+        """Esc: no, with words; in their field: just no. One that comes too early is for the chat, where it stops the run."""
+        if not self._field.display and not self._body.explains and self.grace.until > time.monotonic():
+            await self.run_action("app.back")
+        elif self._body.explains:
+            self.explain([])
+        elif not self._field.display:
+            if self._choices.options and self._choices.options[-1].key == "n":
+                self._answer(len(self._choices.options) - 1)
+            else:
+                self.post_message(AskAnswered(self._ask_id, ""))
+        elif self._field.denies:
+            self._field.value = ""
+            await self._field.action_submit()
+        else:
+            self.on_answer_field_choices_wanted()
+
+    def explain(self, lines: list[str]) -> None:
+        """Show what the call is about in place of it; no lines: show the call again."""
+        self._body.explanation = lines
+        self._draw()
 
     def _type(self, text: str) -> None:
         """Put characters that answer nothing into the answer field, or into the prompt."""
@@ -192,19 +219,31 @@ class Approval(Vertical, can_focus=True):
             self.post_message(TextTyped(text))
 
     def action_key(self, key: str) -> None:
-        """Move, or answer with a number, y or n. The same keys are text while the user types."""
-        ask, last = self._ask, len(self._choices.options) - 1
+        """Move, answer with a number, y or n, edit or explain. The same keys are text while the user types."""
+        ask, options = self._ask, self._choices.options
         if self._leaving or self._field.display:
             self._type(key)
         elif key in "jk":
             self.action_move(1 if key == "j" else -1)
         elif key.isdigit():
-            if self.grace.is_over() and int(key) <= last + 1:
+            if self.grace.is_over() and int(key) <= len(options) and options[int(key) - 1].numbered:
                 self._answer(int(key) - 1)
         elif ask is None or isinstance(ask.event, QuestionAsked) or not self.grace.is_over():
             self._type(key)
+        elif key == "?":
+            if self._body.explains:
+                self.explain([])
+            else:
+                self.post_message(ExplanationWanted(self._ask_id))
+        elif key != "e":
+            self._answer(next(at for at, option in enumerate(options) if option.key == key))
+        elif ask.event.tool != BASH:
+            self._type(key)
+        elif "\n" in ask.event.subject.strip():
+            self.post_message(EditorWanted(self._ask_id, ask.event.subject))
         else:
-            self._answer(0 if key == "y" else last)
+            self._field.edit(ask.event.subject)
+            self._rows.divide(self)
 
     def action_move(self, by: int) -> None:
         if self._choices.options and not self._field.display:

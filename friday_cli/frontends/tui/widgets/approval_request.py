@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.reactive import reactive
+from textual.widget import Widget
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
@@ -20,7 +21,7 @@ from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext
 from .folded_command import command_rows
-from .tool_blocks import draw_request
+from .tool_blocks import draw_change, draw_request
 
 _ACTIONS = {
     BASH: "run a command", READ_FILE: "read a file", WRITE_FILE: "write a file", EDIT_FILE: "change a file",
@@ -77,6 +78,9 @@ class RequestBody(VerticalScroll, can_focus=False):
         self._text = Static(id="ask-body")
         self._ask_id = ""
         self._waits = self._opened = self._end_seen = False
+        self.explanation: list[str] = []
+        """What is shown in place of the call; its first words and indents say what is a head."""
+        self.shows_change = False
         self.folded = False
         """Whether a part of the command is left out."""
 
@@ -90,9 +94,19 @@ class RequestBody(VerticalScroll, can_focus=False):
     def on_resize(self) -> None:
         self._scrolled()
 
+    def watch_read_changed(self) -> None:
+        """Show the hint at the border of the panel."""
+        if isinstance(self.parent, Widget):
+            self.parent.border_subtitle = self.hint
+
     def _scrolled(self) -> None:
         self._end_seen = self._end_seen or (self.max_scroll_y > 0 and self.is_vertical_scroll_end)
         self.read_changed += 1
+
+    @property
+    def explains(self) -> bool:
+        """Whether an explanation is shown in place of the call."""
+        return bool(self.explanation)
 
     @property
     def read(self) -> bool:
@@ -103,7 +117,7 @@ class RequestBody(VerticalScroll, can_focus=False):
     def hint(self) -> str:
         """How to see the rest, and what a yes waits for."""
         if not self.read:
-            return f"Yes counts after PgDn {'opened the fold' if self.folded else 'showed the end'}"
+            return f"See all of it first: PgDn {'opens the fold' if self.folded else 'shows the end'}"
         return "PgUp PgDn: the rest of it" if self.max_scroll_y else ""
 
     def show(self, ask: PendingAsk, context: RenderContext, width: int, rows: int) -> None:
@@ -117,6 +131,8 @@ class RequestBody(VerticalScroll, can_focus=False):
         width = max(width - 1, 20)
         if isinstance(event, QuestionAsked):
             self._text.update(Text(show_invisible(event.question)))
+        elif self.explanation:
+            self._text.update(_explained(self.explanation, context, width))
         else:
             self._text.update(self._call(ask, event, context, width, rows))
         self.read_changed += 1
@@ -137,13 +153,15 @@ class RequestBody(VerticalScroll, can_focus=False):
         styles, renderer = context.renderer.styles, context.renderer
         run = context.state.agents[ask.agent].calls.get(event.call_id)
         values = other_arguments(run, event) if run is not None else {}
-        arguments = [
-            Text.assemble(*((s.text, s.style or "") for s in strip)) for strip in draw_request(values, renderer, width)
-        ]
+        self.shows_change = event.change is not None
+        strips = draw_change(event.change, renderer, width) if event.change else draw_request(values, renderer, width)
+        arguments = [Text.assemble(*((s.text, s.style or "") for s in strip)) for strip in strips]
         top: list[Text] = []
         for text, style in ((show_deceptive(event.reason), styles.text), (deception_note(event.subject), styles.warn)):
             top += Text(text, style=style).wrap(renderer.console, width, overflow="fold") if text else []
-        left = rows - len(top) - min(len(arguments), MAX_ARGUMENT_ROWS)
+        more = Text(f"To remember: {show_deceptive(event.allows)}" if event.allows else "", style=styles.dim)
+        below = list(more.wrap(renderer.console, width, overflow="fold")) if event.allows else []
+        left = rows - len(top) - len(below) - min(len(arguments), MAX_ARGUMENT_ROWS)
         command = command_rows(call_subject(event, values), width, None if self._opened or not self._waits else left)
         self.folded = bool(command.fold)
         fold = [Text(command.fold, style=styles.warn)] if command.fold else []
@@ -154,8 +172,20 @@ class RequestBody(VerticalScroll, can_focus=False):
                 *fold,
                 *(Text(row, style="bold") for row in command.tail),
                 *arguments,
+                *below,
             ]
         )
+
+
+def _explained(lines: list[str], context: RenderContext, width: int) -> Text:
+    """Lines of untrusted text, the heads among them emphasized."""
+    renderer, rows = context.renderer, []
+    for line in lines:
+        margin = " " * (len(line) - len(line.lstrip()))
+        text = Text(show_deceptive(line.strip()), style="" if margin else renderer.styles.accent)
+        for part in text.wrap(renderer.console, max(width - len(margin), 10), overflow="fold"):
+            rows.append(Text(margin).append_text(part))
+    return Text("\n").join(rows)
 
 
 def call_subject(event: PermissionAsked, shown: dict[str, Any]) -> str:

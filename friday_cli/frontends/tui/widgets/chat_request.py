@@ -35,3 +35,18 @@ class AskAnswered(ChatRequest):
 
     ask_id: str
     answer: ApprovalAnswer | str
+
+
+@dataclass
+class ExplanationWanted(ChatRequest):
+    """The user wants to know what a permission request is about."""
+
+    ask_id: str
+
+
+@dataclass
+class EditorWanted(ChatRequest):
+    """The user wants to change a command of several lines before it runs."""
+
+    ask_id: str
+    command: str

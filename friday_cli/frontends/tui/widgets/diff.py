@@ -15,44 +15,69 @@ from friday_cli.core.text.sanitize import show_invisible
 
 from .styles import TextRenderer, split_cells
 
-_HUNK = pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 _WORDS = pattern(r"\w+|\s+|.")
 UNKNOWN = -1_000_000
 """The line number of a diff without numbers."""
+HIGHLIGHTED = 20_000
+"""Longest hunk that is coloured, in characters."""
 COMPARED = 500
 """Longest line compared word by word, in characters."""
 
 
-def draw_diff(diff: str, renderer: TextRenderer, width: int, *, most: int) -> list[Strip]:
-    """The lines of a unified diff, at most `most` of them. A last line counts what is left out. A hunk that begins at
-    line 0 has no numbers."""
+def draw_diff(diff: str, renderer: TextRenderer, width: int, *, most: int, path: str = "") -> list[Strip]:
+    """The lines of a unified diff, at most `most` of them, in the colours of the language of `path`. A last line counts what is
+    left out. A hunk that begins at line 0 has no numbers."""
     out: list[Strip] = []
     old = new = 0
     lines = show_invisible(diff).split("\n")
+    texts: list[Text] = []
     at = 0
     while at < len(lines) and len(out) < most:
         text = lines[at]
         if text.startswith(("--- ", "+++ ")) and not old and not new:
             at += 1
         elif hunk := _HUNK().match(text):
-            if out:
-                out.append(renderer.line(Text("   ⋮", style=renderer.styles.dim), width))
+            if out or hunk[3]:
+                out.append(renderer.line(Text(f"   ⋮{hunk[3]}", style=renderer.styles.dim), width))
             old, new = int(hunk[1]) or UNKNOWN, int(hunk[2]) or UNKNOWN
             at += 1
+            end = next((n for n in range(at, len(lines)) if lines[n].startswith("@@")), len(lines))
+            texts = [Text()] * at + _colored(lines[at : min(end, at + most)], path, renderer)
         elif text.startswith(("-", "+")):
             removed = _prefixed(lines, at, "-")
             added = _prefixed(lines, at + len(removed), "+")
-            out += _change((removed, old), (added, new), renderer, width)
-            old, new, at = old + len(removed), new + len(added), at + len(removed) + len(added)
+            middle, end = at + len(removed), at + len(removed) + len(added)
+            minus = texts[at:middle] if middle <= len(texts) else list(map(Text, removed))
+            plus = texts[middle:end] if end <= len(texts) else list(map(Text, added))
+            out += _change((minus, old), (plus, new), renderer, width)
+            old, new, at = old + len(removed), new + len(added), end
         else:
             if text.startswith(" "):
-                out += _row(f"{_shown(new)}   ", Text(text[1:]), renderer, width, renderer.styles.dim)
+                shown = texts[at] if at < len(texts) else Text(text[1:])
+                out += _row(f"{_shown(new)}   ", shown, renderer, width, renderer.styles.dim)
                 old, new = old + 1, new + 1
             at += 1
     if left := len(lines) - at + max(len(out) - most, 0):
         more = Text(f"… {pluralize(left, 'more line')}", style=renderer.styles.dim)
         out = [*out[:most], renderer.line(more, width)]
     return out
+
+
+def _colored(lines: list[str], path: str, renderer: TextRenderer) -> list[Text]:
+    """The lines of a hunk without their signs, in the colours of the language of `path`: those of the old text and those of
+    the new one each together. Without colours where a theme has no background to tell removed and added lines apart."""
+    plain = [Text(line[1:]) for line in lines]
+    if not path or renderer.styles.added.bgcolor is None or sum(map(len, lines)) > HIGHLIGHTED:
+        return plain
+    from .markdown import highlighted  # takes 30 ms
+
+    for sign in "-+":
+        mine = [at for at, line in enumerate(lines) if line[:1] in (sign, " ", "")]
+        colored = highlighted("\n".join(lines[at][1:] for at in mine), path, renderer)
+        for at, text in zip(mine, colored, strict=False):
+            plain[at] = text if text.plain == plain[at].plain else plain[at]
+    return plain
 
 
 def diff_of(pairs: list[tuple[str, str]]) -> str:
@@ -74,14 +99,14 @@ def _prefixed(lines: list[str], at: int, prefix: str) -> list[str]:
 
 
 def _change(
-    before: tuple[list[str], int], after: tuple[list[str], int], renderer: TextRenderer, width: int
+    before: tuple[list[Text], int], after: tuple[list[Text], int], renderer: TextRenderer, width: int
 ) -> list[Strip]:
     """Removed lines, then added lines; each list comes with the number of its first line."""
     (removed, old), (added, new) = before, after
     styles = renderer.styles
     paired = len(removed) == len(added) <= 50
     minus, plus = [], []
-    for number, (a, b) in enumerate(zip_longest(map(Text, removed), map(Text, added))):
+    for number, (a, b) in enumerate(zip_longest(removed, added)):
         if paired and a is not None and b is not None and max(len(a), len(b)) <= COMPARED:
             _highlight_words(a, b, styles.removed_word, styles.added_word)
         if a is not None:

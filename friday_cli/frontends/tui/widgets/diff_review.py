@@ -200,6 +200,6 @@ def _label(row: FileDiff) -> str:
 
 def _draw_row(row: FileDiff, renderer: TextRenderer, width: int) -> list[Strip]:
     if row.diff:
-        return draw_diff(row.diff, renderer, width, most=MAX_LINES)
+        return draw_diff(row.diff, renderer, width, most=MAX_LINES, path=row.path)
     same = "The file has its old content again." if row.kind == "changed" or row.yours else "An empty file."
     return renderer.wrap(Text(row.remark or same, style=renderer.styles.dim), width)

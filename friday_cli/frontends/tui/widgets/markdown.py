@@ -69,6 +69,27 @@ class _CodeElement(LabelledCode):
                 yield Segment.line()
 
 
+def highlighted(code: str, path: str, renderer: TextRenderer) -> list[Text]:
+    """The lines of a program in the colours of its language, which its path tells; without colours for an unknown one."""
+    lexer = _lexer_of(path.rpartition("/")[2])
+    syntax = Syntax("", lexer, theme=renderer.styles.code, background_color="default")
+    if lexer == "default":
+        return list(map(Text, code.split("\n")))
+    text = syntax.highlight(code)
+    text.spans = [
+        span._replace(style=_without_background(span.style) if isinstance(span.style, Style) else span.style)
+        for span in text.spans
+    ]
+    text.style = ""
+    lines = list(text.split("\n", allow_blank=True))
+    return lines[: code.count("\n") + 1]
+
+
+@lru_cache(64)
+def _lexer_of(name: str) -> str:
+    return Syntax.guess_lexer(name)
+
+
 @lru_cache(256)
 def _without_background(style: Style) -> Style:
     return Style(color=style.color, bold=style.bold, italic=style.italic)

@@ -13,7 +13,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
-from friday_cli.core.protocol.format import pluralize, seconds
+from friday_cli.core.protocol.format import pluralize, seconds, size
 from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.view import CALL_MARKS, ToolRun
@@ -110,7 +110,7 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     """Lines below a folded call: a change, the end of running output, an error, or the answer of the user."""
     styles = renderer.styles
     if isinstance(run.display, DiffDisplay):
-        return draw_diff(run.display.diff, renderer, width, most=PREVIEW)
+        return draw_diff(run.display.diff, renderer, width, most=PREVIEW, path=run.display.path)
     if run.output is not None and run.status == "running":
         last = sanitize(run.output.text).rstrip().split("\n")[-TAIL:]
         if run.tool == MAP_TASKS:  # each line of its progress replaces the one before
@@ -138,7 +138,7 @@ def body(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     out += arguments(values, renderer, width, skip_long=isinstance(run.display, DiffDisplay))
     display, styles = run.display, renderer.styles
     if isinstance(display, DiffDisplay):
-        return [*out, *draw_diff(display.diff, renderer, width, most=MOST)]
+        return [*out, *draw_diff(display.diff, renderer, width, most=MOST, path=display.path)]
     if isinstance(display, CommandDisplay):
         end = "stopped" if display.exit_code is None else f"exit {display.exit_code}"
         spill = f" · all of it: {sanitize_line(display.spill, 200)}" if display.spill else ""
@@ -157,6 +157,24 @@ def draw_request(values: dict[str, Any], renderer: TextRenderer, width: int) -> 
     """The arguments of a call that has not run: a change as a diff, the others as they are."""
     rest, diff = _split_change(values)
     return [*arguments(rest, renderer, width), *draw_diff(diff, renderer, width, most=MOST)]
+
+
+def _created(change: DiffDisplay) -> str:
+    """What is known of a file that would be made, "" for a change of one that exists."""
+    return "" if change.created is None else f"New file: {pluralize(change.added, 'line')}, {size(change.created)}"
+
+
+def change_lines(change: DiffDisplay) -> list[str]:
+    """As `draw_change`, in lines of plain text; invisible characters are spelled out."""
+    lines = [line for line in change.diff.split("\n") if line]
+    return [*filter(None, (_created(change),)), *map(show_invisible, lines)]
+
+
+def draw_change(change: DiffDisplay, renderer: TextRenderer, width: int) -> list[Strip]:
+    """What a call that has not run would change in its file, as its result will show it."""
+    words = _created(change)
+    head = [renderer.line(Text(words, style=renderer.styles.accent), width)] if words else []
+    return [*head, *draw_diff(change.diff, renderer, width, most=MOST, path=change.path)]
 
 
 def request_lines(values: dict[str, Any]) -> list[str]:

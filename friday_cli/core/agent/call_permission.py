@@ -1,0 +1,94 @@
+"""Asks for the permission that a call needs: rules, the mode and hooks first, then a person."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import msgspec
+
+from ..permissions.call_check import CallCheck
+from ..permissions.decision import PermissionDecision
+from ..permissions.rule import RuleInput
+from ..protocol.displays import DiffDisplay
+from ..protocol.errors import FridayError, PermissionDenied
+from ..protocol.events import Denied
+from ..protocol.messages import ToolCall
+from .agent import Agent, HookOutcome, Services, StopRun
+from .understood_call import UnderstoodCall
+
+log = logging.getLogger(__name__)
+
+
+class Permit(NamedTuple):
+    """That a call may run. `read_only`: only where it can change nothing. `command`: a person wants this one instead, which
+    is not judged yet."""
+
+    read_only: bool = False
+    command: str = ""
+
+
+async def require_permission(
+    agent: Agent, services: Services, sent: ToolCall, known: UnderstoodCall, wanted: RuleInput, hooked: HookOutcome
+) -> Permit:
+    """Wait until a call may run. `sent` is as the model sent it, `hooked` what its hooks said. Raises PermissionDenied with
+    the reason, StopRun when a hook stops the run."""
+    check = _check(agent, services, known, wanted, hooked)
+    permission = check.decide()
+    if permission.decision == "ask" and services.hooks is not None:
+        asked = await services.hooks.permission(agent, sent, known.tool, known.arguments, wanted)
+        if asked.stop:
+            raise StopRun("hook", asked.stop)
+        if asked.decision == "allow" and hooked.decision != "ask":
+            check = msgspec.structs.replace(check, granted=asked.grant)
+        permission = _stricter(check.decide(), asked)
+    if permission.decision == "allow":
+        return Permit(permission.read_only)
+    if permission.decision == "ask" and services.approvals.interactive:
+        async with agent.slot.waiting("waiting_user"):
+            answer = await services.approvals.permission(
+                agent.path, sent.id, wanted, reason=permission.reason, check=check, change=await _change(agent, known),
+                arguments=None if known.arguments == sent.arguments else known.arguments,
+            )  # fmt: skip
+        if answer.decision == "allow" and answer.command and wanted.effect == "run" and "command" in known.arguments:
+            return Permit(command=answer.command)
+        if answer.decision == "allow":
+            now = check.decide()
+            looks = now.decision == "allow" and now.read_only
+            return Permit(looks or (wanted.effect == "run" and agent.rules.effective_mode == "plan"))
+        words = f": {answer.reason}" if answer.reason else "."
+        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
+    reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
+    await services.log.emit(agent.path, Denied(sent.id, wanted.tool, "\n".join(wanted.subjects), reason))
+    raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
+
+
+def _check(
+    agent: Agent, services: Services, known: UnderstoodCall, wanted: RuleInput, hooked: HookOutcome
+) -> CallCheck:
+    def stricter(found: PermissionDecision) -> PermissionDecision:
+        return _stricter(found, hooked)
+
+    return CallCheck(wanted, known.arguments, agent.rules, services.taint, hooked.grant, stricter)
+
+
+def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
+    """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
+    if hooked.decision not in ("deny", "ask") or found.decision == "deny":
+        return found
+    if hooked.decision == "deny":
+        return PermissionDecision("deny", hooked.reason)
+    return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
+
+
+async def _change(agent: Agent, known: UnderstoodCall) -> DiffDisplay | None:
+    """What a call would change in its file; None if it changes none, or cannot."""
+    if known.tool.change is None:
+        return None
+    try:
+        return await known.tool.change(known.workspace, agent.seen, known.args)
+    except FridayError:
+        return None  # the call says why, if it is allowed
+    except Exception:  # the question is more important than its picture; the log file has the traceback
+        log.exception("the change of %s cannot be shown", known.tool.name)
+        return None
