@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,11 +33,10 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.tools import task_result
 from friday_cli.tools.delegate.report import report_from_log
 
-from . import output_schema, small_window, system_prompt
+from . import small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .caller import Caller, budget_below, drive, model_below
-from .first_message import first_message, fork
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .servers import described, with_server_notes, with_servers
@@ -147,6 +146,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
+        from .first_message import first_message, fork  # most sessions start no sub-agent
+
         agent, profile = self._new_child(tree, parent, spec, path)
         if spec.fork:
             environment = self.isolation.environment_for(agent.workspace, self.environment)
@@ -166,7 +167,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             )
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
-            check = output_schema.checker(spec.schema) if spec.schema is not None else None
+            check = _checker(spec.schema)
             above = spec.budget or budget_below(parent, self.root.caller)
             budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
@@ -354,6 +355,15 @@ def _lists(profile: Profile | None, tool: str) -> bool:
 def _search_missing(profile: Profile | None, tools: Collection[str], rules: Rules) -> bool:
     """Whether `profile` lists the web search, which the `rules` of its agent allow, but it is not among its `tools`."""
     return _lists(profile, WEB_SEARCH) and WEB_SEARCH not in tools and rules.may(WEB_SEARCH)
+
+
+def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:
+    """Says what is wrong with a result that must fit `schema`. Raises UsageError for an invalid schema."""
+    if schema is None:
+        return None
+    from .output_schema import checker  # most tasks have none
+
+    return checker(schema)
 
 
 def _least(*limits: N | None) -> N | None:

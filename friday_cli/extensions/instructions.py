@@ -13,8 +13,6 @@ from friday_cli.core.text.sanitize import sanitize
 from friday_cli.system import safe_files
 from friday_cli.system.named_files import read_named, why_left_out
 
-from .instruction_imports import Importer
-
 NAMES = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """File names in order of preference: one file per folder is used."""
 MAX_BYTES = 1_000_000
@@ -64,6 +62,8 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
         clean = sanitize(text)
         if len(clean) < len(text):
             notices.append(f"{path}: {len(text) - len(clean)} invisible characters were removed.")
+        from .instruction_imports import Importer  # only where there is a file
+
         imports = Importer(source.root, source.imported, names_only=not (own or trusted))
         text = imports.expand(clean, path).strip()
         notices += filter(None, [imports.notice(path)])
@@ -85,6 +85,8 @@ def of_project(folder: Path, root: Path) -> list[Path]:
         path, _ = _file_in(parent)
         if path is None:
             continue
+        from .instruction_imports import Importer
+
         imports = Importer(root, source.imported)
         with suppress(OSError, ValueError, RuntimeError, ToolError):
             imports.expand(sanitize(source.text(path)), path)

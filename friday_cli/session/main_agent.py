@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
-from friday_cli.agents import output_schema
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.next_request import prompt_tokens
@@ -84,9 +83,12 @@ class MainAgent:
         notes = list(self._parts.notes)
         self._parts.notes.clear()
         body, schema = text, more.get("schema")
+        accept: Callable[[str], str] = lambda answer: ""  # noqa: E731
         if schema is not None:
+            from friday_cli.agents.output_schema import checker  # most messages have none
+
+            accept = checker(schema)
             body += f"\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n{json.dumps(schema)}"
-        accept = output_schema.checker(schema) if schema is not None else lambda answer: ""
         if profile:
             notes.append(mentions.note(profile))
             accept = mentions.demand(self.agent, self._tree, profile, accept)

@@ -24,7 +24,7 @@ from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.extensions.skills.lookup import Skills
 from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
-from friday_cli.llm.models.local_servers import with_server_limits
+from friday_cli.llm.models.presets import PRESETS
 from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.system.project_search import left_out
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -99,6 +99,18 @@ class OpenContext(msgspec.Struct, eq=False):
         return tuple(server.name for server in self.servers if server.of_project)
 
 
+async def _with_server_limits(
+    choice: models.ModelChoice, settings: config.Settings, env: Mapping[str, str]
+) -> models.ModelChoice:
+    """The choice with the context window that its server reports, if it is a local one."""
+    preset = PRESETS.get(choice.provider)
+    if preset is None or not preset.local:
+        return choice
+    from friday_cli.llm.models.local_servers import with_server_limits
+
+    return await with_server_limits(choice, settings, env=env)
+
+
 async def _sandbox(options: Options, settings: config.Settings, env: Mapping[str, str], cwd: Path) -> SandboxChoice:
     """What confines commands here. Raises UsageError if there is none and the options ask for one."""
     sandbox = await asyncio.to_thread(
@@ -126,7 +138,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     settings = loaded.settings
     models.remember_keys(settings.providers, env)
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await with_server_limits(choice, settings, env=env)
+    choice = await _with_server_limits(choice, settings, env)
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised

@@ -24,10 +24,13 @@ ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "command_safety", "extensions.commands", "core.protocol.decode", "session.rewind", "session.observer",
     "workspace.checkpoints.file_history", "workspace.checkpoints.restore_plan", "workspace.checkpoints.review",
     "workspace.worktrees", "workspace.sandbox.system_call_filter", "core.text.deceptive", "diagnostics.doctor", "cli",
-    "workspace.local_commands", "workspace.process.starter", "workspace.checkpoints.recorder", "tools.search.engine",
+    "workspace.local_commands", "workspace.process.starter", "tools.search.engine",
     "frontends.tui", "mcp", "extensions.hooks", "telemetry", "agents.hooks.setup", "agents.hooks.session_hooks",
+    "agents.output_schema", "agents.first_message", "core.permissions.suggest", "tools.delegate.profile_search",
+    "extensions.instruction_imports", "llm.models.local_servers",
 ))  # fmt: skip
-"""Modules that `friday ask` loads only for a shell command, a rewind, a resumed session or a sub-agent in a worktree."""
+"""Modules that `friday ask` loads only for a shell command, a rewind, a resumed session, a question, a sub-agent or what a
+project has."""
 LATER = (
     "commands.slash_commands", "palette", "widgets.agent_panel", "widgets.agent_strip", "widgets.approval_panel", "widgets.choice_dialog",
     "widgets.diff_review", "widgets.markdown", "widgets.number_dialog", "widgets.profile_dialog", "widgets.search_bar",

@@ -22,7 +22,6 @@ from ..protocol.events import (
 from .call_check import CallCheck
 from .decision import Mode
 from .rule import Rule, RuleInput, parse_rule
-from .suggest import lets_through, suggested_rule
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
@@ -74,6 +73,8 @@ class ApprovalQueue:
         """Wait for a person's decision on `call`. `check` decides on it again, after a rule was added or the mode changed;
         without one only the person's answer counts. `arguments` are shown in place of those that the model sent, `change`
         is what it would change."""
+        from .suggest import lets_through, suggested_rule  # most runs ask nothing
+
         rule = suggested_rule(call)
         ask_id = self._new_id("p")
         fits = check is not None and call.effect == "write" and check.decide("edits").decision == "allow"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from friday_cli.agents.output_schema import read_schema, unfenced
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import AttemptFailed, Envelope
 from friday_cli.core.protocol.messages import Image
@@ -98,7 +97,11 @@ def _answer_or_report(values: dict[str, Any], signals: _SignalHandler) -> int:
     try:
         if values["debug"]:
             log_path = start_log()
-        schema = read_schema(values["json_schema"], "--json-schema")
+        schema: dict[str, Any] | None = None
+        if values["json_schema"] is not None:
+            from friday_cli.agents.output_schema import read_schema
+
+            schema = read_schema(values["json_schema"], "--json-schema")
         prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C stops it
         return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
@@ -337,6 +340,8 @@ class _OneShotRun:
             raise asyncio.CancelledError
         outcome = await send(f"{text}\n\n{piped}" if piped else text, images)
         if self._json_answer and outcome.status == "completed":
+            from friday_cli.agents.output_schema import unfenced
+
             outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
         unsaved: StoreError | None = None

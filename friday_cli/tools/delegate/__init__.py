@@ -35,7 +35,6 @@ from .arguments import (
     TaskArguments,
     task_count,
 )
-from .profile_search import search_tool
 from .report import report, status_text
 
 SAME_TASK = 0.8
@@ -95,7 +94,11 @@ class _DelegationTools:
         self._whole_task_count = 0
 
     def tools(self) -> list[Tool]:
-        search = [search_tool(self._settings.searchable)] if self._settings.searchable else []
+        search: list[Tool] = []
+        if self._settings.searchable:  # only where the prompt cannot list all profiles
+            from .profile_search import search_tool
+
+            search = [search_tool(self._settings.searchable)]
         return [
             *search,
             Tool(
