@@ -63,6 +63,9 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`http` sends requests directly; `sdk` uses the vendor's Python package (slower to start)."""
     platform: Literal["", "bedrock", "vertex", "foundry", "azure"] = ""
     """The cloud that serves the models: `bedrock`, `vertex` or `foundry` for `anthropic`, `azure` for `openai`. Uses the SDK."""
+    idle: Seconds | None = None
+    """Seconds without any data after which a request counts as failed. Not set: 180; a server on this machine has 1,800 for the first
+    data of a reply, because it may read a long prompt slowly."""
     window: Annotated[int, Meta(ge=0)] = 0
     """Context window of the service's models in tokens. 0: the known window of the model."""
     max_output: Annotated[int, Meta(ge=0)] = 0
@@ -199,8 +202,9 @@ class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model's context window."""
 
-    compact_at: Annotated[float, Meta(ge=0.3, le=0.97)] = 0.85
-    """Used fraction of the window at which the history is replaced by a summary."""
+    compact_at: Annotated[float, Meta(ge=0.3, le=0.97)] | None = None
+    """Used fraction of the window at which the history is replaced by a summary. Not set: 0.85, or sooner where the service charges more
+    per token for larger requests (at 0.95 of that size)."""
 
 
 class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -280,7 +280,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see
     `OFFLINE_S`."""
 
-    compact_at: float = 0.85
+    compact_at: float | None = None
     max_output: int = 32_000
     wrap_up_s: float = 30.0
     offline_s: float = OFFLINE_S

@@ -24,12 +24,20 @@ Leave out politeness and repetition. Answer with the summary only."""
 PROMPT = f"{NOTE} The context is nearly full." + KEEP
 REQUESTED = f"{NOTE} The user asked to compact the conversation." + KEEP
 
+COMPACT_AT = 0.85
+"""Used fraction of the window at which the history is replaced by a summary, where no person set another."""
+BELOW_STEP = 0.95
+"""The same for the input from which on a service charges more."""
 HEADER = f"{NOTE} The conversation so far was replaced by this summary."
 
 
 async def needed(agent: Agent, services: Services) -> bool:
-    """Whether the next request would fill more than `compact_at` of the window."""
-    most = agent.conversation.provider.window * services.policy.compact_at
+    """Whether the next request would fill more than `compact_at` of the window, or pass the input above which the service charges more for
+    every token of a request (unless a person set `compact_at`)."""
+    provider, set_at = agent.conversation.provider, services.policy.compact_at
+    most = provider.window * (set_at or COMPACT_AT)
+    step = 0 if set_at else getattr(provider, "price_step", 0)
+    most = min(most, BELOW_STEP * step) if step else most
     return len(agent.conversation.history) > 2 and await measured(agent, most) > most
 
 

@@ -14,10 +14,11 @@ from ..protocol.events import (
     AnyEvent,
     AttemptFailed,
     MessageAdded,
+    Notice,
     TurnFinished,
     TurnStarted,
 )
-from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user
+from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user, without_refused
 from ..protocol.provider import NO_TOOLS, ReplyDone
 from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
@@ -31,6 +32,8 @@ from .tool_calls import run_calls
 
 CONTINUES = 3
 """Continuations of one reply that was cut at the output limit."""
+UNFINISHED = 2
+"""Replies of a run with comments only, after which the model is asked to go on."""
 REPAIRS = 2
 """Corrections of a final answer that does not match the required schema."""
 UNREADABLE_TURNS = 3
@@ -65,13 +68,13 @@ def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
 
 async def _take_turns(agent: Agent, services: Services) -> RunResult:
     guard = _RepetitionGuard(agent, services)
-    continued = repaired = 0
+    continued = repaired = early = unfinished = 0
     reply: list[str] = []
     while True:
         await drain_inbox(agent, services)
         _check_limits(agent)
         done, report = await _turn(agent, services, guard)
-        reply.append(done.message.text)
+        reply.append(done.message.answer)
         if report is not None:
             agent.texts.append(report.result)  # the partial text, if a message came meanwhile and the next turn fails
             if may_continue(agent):
@@ -81,8 +84,19 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
             return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
         if done.stop == "refusal":
             raise StopRun("refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
-        if done.message.calls or done.stop == "pause_turn":
+        unfinished += done.stop == "unfinished"
+        if done.message.calls or done.stop == "pause_turn" or (done.stop == "unfinished" and unfinished <= UNFINISHED):
             reply.clear()
+            continue
+        if done.stop == "other":
+            early += 1
+            if early > 1:
+                raise StopRun("provider", f"{agent.model} ended its reply twice before it was complete ({done.note}).")
+            await services.log.emit(
+                agent.path,
+                Notice(f"{agent.model} ended its reply early ({done.note}); it is asked to continue.", "warning"),
+            )
+            await add_system_note(agent, services, f"{NOTE} Your reply ended early. Continue exactly where it stopped.")
             continue
         if done.stop == "max_tokens":
             continued += 1
@@ -167,6 +181,8 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
     if done.message.parts:  # providers reject an empty one in a request
         conversation.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
+    if done.stop == "refusal":
+        conversation.history = without_refused(conversation.history)
     if done.message.calls:  # they run only when the log has them
         await services.log.emit(agent.path, *events)
     elif events:

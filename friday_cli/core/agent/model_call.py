@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 TOKEN_BYTES = 6
 """Bytes of text per token that no model's replies reach on average: English prose has 4 to 5, code 3 to 4."""
+_FALLS_BACK = {"refusal": "refused to answer", "quota": "cannot be paid", "not_found": "was not found"}
+"""Failures that are not transient, after which the fallback model is asked, in words."""
 MAX_SEARCHES = 1000
 """Web searches that a service may report for one request."""
 
@@ -65,6 +67,11 @@ class ModelCall:
                     raise
                 continue
             await self._report_doubt(attempt)
+            if done.stop == "refusal" and self._other_fallback is not None:
+                failed = AttemptFailed(self.attempts, "refusal", done.note, None, done.usage, done.message.text)
+                await self.services.log.emit(self.agent.path, failed)
+                await self._fall_back("refused to answer")
+                continue
             await self._report_broken_prefix(attempt)
             if not self.quiet:
                 self.agent.streaming = ""
@@ -82,7 +89,8 @@ class ModelCall:
         failed = AttemptFailed(self.attempts, error.kind, str(error), wait, usage, received)
         await services.log.emit(agent.path, failed)
         if wait is None:
-            return error.transient and await self._fall_back()
+            why = "does not answer" if error.transient else _FALLS_BACK.get(error.kind, "")
+            return bool(why) and await self._fall_back(why)
         if error.kind not in GATED:  # after the others the rate limiter waits
             async with agent.slot.waiting("waiting_rate", error.kind, wait_s=round(wait, 1)):
                 await asyncio.sleep(wait)
@@ -94,7 +102,7 @@ class ModelCall:
         used, spare = self.agent.conversation.provider, self.agent.conversation.fallback
         return None if spare is None or (spare.name, spare.model) == (used.name, used.model) else spare
 
-    async def _fall_back(self) -> bool:
+    async def _fall_back(self, why: str) -> bool:
         """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
         agent, spare = self.agent, self._other_fallback
         conversation = agent.conversation
@@ -107,7 +115,7 @@ class ModelCall:
         conversation.history = [without_thinking(m) for m in conversation.history]
         await self.services.log.emit(
             agent.path,
-            Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
+            Notice(f"{old} {why}; continuing with the fallback model {agent.model}.", "warning"),
             Prefix(agent.model, conversation.system, conversation.specs),
         )
         self._patience = RetryPolicy()
@@ -308,7 +316,7 @@ class _Attempt:
     def _priced(self, usage: Usage) -> Usage:
         """The usage with its price. When the provider reports no cache figures, input that was sent before in the same prefix
         counts as read from a cache."""
-        cost = self._provider.cost(usage) if usage.context else 0.0
+        cost = usage.cost_usd if usage.charged else self._provider.cost(usage) if usage.context else 0.0
         again = 0 if usage.cached else min(usage.input, self._agent.conversation.sent)
         return msgspec.structs.replace(
             usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost

@@ -25,8 +25,9 @@ from ..protocol.events import (
     RuleRemoved,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
 )
-from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_thinking
+from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_refused, without_thinking
 from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
 from .notices import pending_end_notice, same_end
@@ -238,6 +239,11 @@ def _finish(record: AgentRecord, event: AgentFinished) -> None:
         record.unreported.append(notice)
 
 
+def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
+    if event.stop == "refusal":
+        record.history = without_refused(record.history)
+
+
 def _message(record: AgentRecord, event: MessageAdded) -> None:
     message = event.message
     if is_rewind_point(record.path, message):
@@ -303,6 +309,7 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     AgentStarted: _start,
     AgentFinished: _finish,
     MessageAdded: _message,
+    TurnFinished: _turn_finished,
     Compacted: _compacted,
     Prefix: _prefix,
     Rewound: _rewound,

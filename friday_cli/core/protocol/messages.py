@@ -18,7 +18,10 @@ class Part(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
 
 class Text(Part, frozen=True, tag="text"):
+    """Text. `commentary`: a model's remark on what it does, which is no part of its answer."""
+
     text: str
+    commentary: bool = False
 
 
 class Thinking(Part, frozen=True, tag="thinking"):
@@ -80,6 +83,11 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
         return "".join([p.text for p in self.parts if isinstance(p, Text)])
 
     @property
+    def answer(self) -> str:
+        """The text without comments on the work; the whole text if there is nothing else."""
+        return "".join([p.text for p in self.parts if isinstance(p, Text) and not p.commentary]) or self.text
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple([p for p in self.parts if isinstance(p, ToolCall)])  # a generator takes twice the time
 
@@ -104,8 +112,10 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `input` excludes tokens read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None, not 0,
     for an unknown price. `cached` is False when the provider reports no cache figures; then `cache_read` is the input
-    that was sent before in the same prefix. `estimated` is True when no usage was reported at all. `searches` counts
-    web searches that the service ran; their fee is included in the cost.
+    that was sent before in the same prefix. `estimated` is True when no usage was reported at all, or when it was served in a tier
+    whose price is unknown. `searches` counts
+    web searches that the service ran; their fee is included in the cost. `kept_long` are the tokens of `cache_write` that are kept for
+    hours, which costs more. `charged`: the service itself reported the cost.
     """
 
     input: int = 0
@@ -117,6 +127,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: bool = True
     estimated: bool = False
     searches: int = 0
+    kept_long: int = 0
+    charged: bool = False
 
     @property
     def billed(self) -> int:
@@ -146,6 +158,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             cached=self.cached and other.cached,
             estimated=self.estimated or other.estimated,
             searches=self.searches + other.searches,
+            kept_long=self.kept_long + other.kept_long,
         )
 
 
@@ -159,6 +172,25 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
             done = {r.call_id for m in history[index + 1 :] for r in m.results}
             return tuple(c for c in history[index].calls if c.id not in done)
     return ()
+
+
+LEFT_OUT = "[left out of requests: the model refused to answer it]"
+"""In the place of a message or a result that a model refused to answer."""
+
+
+def without_refused(history: Sequence[Message]) -> list[Message]:
+    """A history whose newest turn the model refused: without its reply, and with LEFT_OUT in the place of what it refused to answer.
+    Anthropic refuses every later request that has such a turn."""
+    kept = list(history[:-1] if history and history[-1].role == "assistant" else history)
+    for index in range(len(kept) - 1, -1, -1):
+        message = kept[index]
+        if message.role == "assistant":
+            break
+        parts: tuple[AnyPart, ...] = (Text(LEFT_OUT),)
+        if message.role == "tool":
+            parts = tuple(msgspec.structs.replace(result, text=LEFT_OUT, images=()) for result in message.results)
+        kept[index] = msgspec.structs.replace(message, parts=parts)
+    return kept
 
 
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:

@@ -10,7 +10,7 @@ import msgspec
 from .events import ToolSpec
 from .messages import Message, Usage, estimate_message, estimate_tokens
 
-Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "other"]
+Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "unfinished", "other"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 """All levels of effort, in ascending order."""

@@ -13,7 +13,7 @@ from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import EFFORTS, Provider
 
-from ..transport.endpoint import Endpoint, parse_headers
+from ..transport.endpoint import FIRST_S, IDLE_S, Endpoint, parse_headers
 from . import catalog, gateway_cache, prices
 from .credentials import Key
 from .presets import SCRIPTED, ModelService, find_service
@@ -50,6 +50,7 @@ def create_provider(
         "window": choice.window,
         "max_output": choice.max_output,
         "price": cost_function(service, choice.model, assume=settings.limits.assume_price, env=env),
+        "price_step": 0 if service.settings.prices.given else prices.step(service.catalog_name, choice.model),
         "transport": service.settings.transport,
     }
     if service.api == "messages":
@@ -95,6 +96,8 @@ def endpoint(service: ModelService, key: Key | None, *, env: Mapping[str, str] |
         platform=platform,
         options=options,
         models=catalog.models_of(service.catalog_name),
+        idle_s=service.settings.idle or IDLE_S,
+        first_s=FIRST_S if service.on_this_machine and not service.settings.idle else 0.0,
     )
 
 
@@ -169,6 +172,8 @@ def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
         quirks = openai_parts.OpenAIQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
     elif service.catalog_name == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
+    if service.catalog_name == "openrouter" and choice.model.startswith("anthropic/"):
+        quirks = msgspec.structs.replace(quirks, auto_cache=True)
     if "kimi" in choice.model.lower():
         quirks = msgspec.structs.replace(quirks, call_ids="kimi")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS

@@ -27,6 +27,7 @@ class _Price(msgspec.Struct, frozen=True, rename={"input": "in", "output": "out"
     output: Rate
     read: Rate | None = None
     write: Rate | None = None
+    write_long: Rate | None = None
     reasoning: Rate | None = None
     search: float | None = None
     since: date | None = None
@@ -75,10 +76,12 @@ def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: dat
     price = found.price(datetime.now(UTC) if at is None else at.astimezone(UTC))
     total = usage.input + usage.cache_read + usage.cache_write
     reasoning = usage.reasoning if price.reasoning is not None else 0
+    long = usage.kept_long if price.write_long is not None else 0
     parts = (
         (usage.input, price.input),
         (usage.cache_read, price.input if price.read is None else price.read),
-        (usage.cache_write, price.input if price.write is None else price.write),
+        (usage.cache_write - long, price.input if price.write is None else price.write),
+        (long, price.input if price.write_long is None else price.write_long),
         (usage.output - reasoning, price.output),
         (reasoning, price.output if price.reasoning is None else price.reasoning),
     )
@@ -111,6 +114,13 @@ def window(provider: str, model: str, *, platform: str = "") -> int:
     """The context window of a model in tokens, from the price list; 0 if it has none."""
     found = _find(_list_of(provider, platform), model)
     return found.window if found else 0
+
+
+def step(provider: str, model: str) -> int:
+    """The input in tokens above which every input token of a request costs more; 0 if the price has no such step."""
+    found = _find(_list_of(provider, ""), model)
+    rate = found.price(datetime.now(UTC)).input if found else 0.0
+    return next((tier[0] for tier in rate if isinstance(tier, tuple)), 0) if isinstance(rate, tuple) else 0
 
 
 def source() -> str:

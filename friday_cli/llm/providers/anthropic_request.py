@@ -33,7 +33,8 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
 
     `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
     switched off. `temperature` is when it is sent. `short_ids` sends ids of calls of other models as nine letters and digits: a server may
-    use a chat template of Mistral, which refuses others. The defaults are for an unknown model.
+    use a chat template of Mistral, which refuses others; Claude streams the arguments of calls as it writes them. The
+    defaults are for an unknown model.
     """
 
     efforts: tuple[Effort, ...] = ()
@@ -83,7 +84,7 @@ def messages_request(
     if request.system.strip():
         shared, heading, rest = request.system.partition(ENVIRONMENT)
         body["system"] = [{"type": "text", "text": text} for text in (shared, heading + rest) if text]
-    if tools := _tools(request, web_search):
+    if tools := _tools(request, web_search, not quirks.short_ids):
         body["tools"] = tools
         if request.tool_choice == "none":
             body["tool_choice"] = {"type": "none"}
@@ -172,11 +173,12 @@ def _result(result: ToolResult, call_id: str) -> _Block:
     return {**block, "content": [*texts, *map(_image, result.images)]}
 
 
-def _tools(request: Request, web_search: bool) -> list[_Block]:
+def _tools(request: Request, web_search: bool, eager: bool) -> list[_Block]:
     tools: list[_Block] = []
     for spec in request.tools:
         schema = spec.schema if spec.schema.get("type") == "object" else {**spec.schema, "type": "object"}
-        tools.append({"name": spec.name, "description": spec.description, "input_schema": schema})
+        tool = {"name": spec.name, "description": spec.description, "input_schema": schema}
+        tools.append(tool | {"eager_input_streaming": True} if eager else tool)
     if web_search and all(spec.name != WEB_SEARCH_SPEC["name"] for spec in request.tools):
         tools.append(dict(WEB_SEARCH_SPEC))
     return tools

@@ -34,6 +34,8 @@ _STOPS: dict[str, Stop] = {
     "end_turn": "end_turn", "stop_sequence": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens",
     "pause_turn": "pause_turn", "refusal": "refusal", "model_context_window_exceeded": "context",
 }  # fmt: skip
+_USUAL = {None, "standard"}
+"""Tiers and speeds that have the list price."""
 _MOST = 10**9
 
 
@@ -181,6 +183,7 @@ class AnthropicStream(ReplyStream):
         estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
+        estimated = estimated or not {reported.get("service_tier"), reported.get("speed")} <= _USUAL
         return Usage(
             fresh,
             read,
@@ -190,6 +193,7 @@ class AnthropicStream(ReplyStream):
             cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
             estimated=estimated,
             searches=self._billed_searches(),
+            kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
         )
 
     def _billed_searches(self) -> int:

@@ -88,6 +88,8 @@ def chat_request(
         body["reasoning_effort"] = effort
     if (temperature := temperature_for(request, quirks.temperature)) is not None:
         body["temperature"] = temperature
+    if quirks.auto_cache:
+        body["cache_control"] = {"type": "ephemeral"}
     if quirks.cache_key and request.cache_key:
         body["prompt_cache_key"] = cache_key(request, model)
     return body
@@ -256,6 +258,7 @@ class ChatStream(OpenAIStream):
         return tuple(parts)
 
     def _update_usage(self, table: dict[str, Any]) -> None:
+        self.tier = text_in(table.get("service_tier")) or self.tier
         for found in (table.get("usage"), dict_in(table.get("x_groq")).get("usage")):
             self.reported = dict_in(found) or self.reported
 

@@ -33,7 +33,8 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
 
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
     is the field in which reasoning is sent back with each reply that has calls, also an empty one ("": only in the field in
-    which the service sent it). `cache_key` sends `prompt_cache_key`,
+    which the service sent it). `cache_key` sends `prompt_cache_key`, `auto_cache` asks
+    for a cache at the end of each request (Claude behind OpenRouter),
     `cache_marks` (Responses) marks where the part ends that requests in other folders share,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
     `call_ids` is the form of ids of calls that another model made: "short", nine letters and digits; "kimi",
@@ -47,6 +48,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     efforts: tuple[Effort, ...] = ()
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
     cache_key: bool = False
+    auto_cache: bool = False
     cache_marks: bool = False
     stream_usage: bool = True
     images: bool = True
@@ -146,6 +148,8 @@ class OpenAIStream(ReplyStream):
         self.stop: Stop = "end_turn"
         self.note = ""
         self.reported: dict[str, Any] | None = None
+        self.tier = ""
+        """The service tier that the service says it used."""
 
     @abstractmethod
     def parts(self) -> tuple[AnyPart, ...]:
@@ -161,6 +165,8 @@ class OpenAIStream(ReplyStream):
             raise self._error("truncated")
         parts, searches = self.parts(), self.searches()
         usage = reported_usage(self.reported, self._estimated_input, parts, searches=len(searches))
+        if self.tier not in ("", "default", "auto", "standard") and not usage.charged:
+            usage = msgspec.structs.replace(usage, estimated=True)
         if self.stop not in ("max_tokens", "refusal", "context") and not has_content(parts):
             raise self._error("empty", usage)
         return ReplyDone(Message("assistant", parts, origin=self._origin), usage, self.stop, self.note, searches)
@@ -226,6 +232,7 @@ def reported_usage(
     if read is None:
         read = _count(data, "prompt_cache_hit_tokens", "cached_tokens")
     written = _count(input_details, "cache_write_tokens")
+    kept_long = _count(dict_in(input_details.get("cache_write_tokens_details")), "ttl_12h_tokens") or 0
     reasoning = _count(output_details, "reasoning_tokens") or 0
     total = _count(data, "total_tokens") or 0
     if sent and total > sent + output:
@@ -248,7 +255,19 @@ def reported_usage(
         cached=read is not None or written is not None,
         estimated=estimated,
         searches=searches,
+        kept_long=min(kept_long, cache_write),
+        **_charged(data),
     )
+
+
+def _charged(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The cost in US dollars that a gateway reports with the usage (OpenRouter; with the user's own key its fee and what the vendor
+    charges), as fields of `Usage`; empty if it reports none."""
+    cost, upstream = data.get("cost"), dict_in(data.get("cost_details")).get("upstream_inference_cost")
+    own_key = data.get("is_byok") is True
+    amounts = [cost, *([upstream] if own_key else [])]
+    valid = [a for a in amounts if isinstance(a, int | float) and not isinstance(a, bool) and 0 <= a < _MOST]
+    return {"cost_usd": float(sum(valid)), "charged": True} if len(valid) == len(amounts) else {}
 
 
 def _count(data: Mapping[str, Any], *keys: str) -> int | None:

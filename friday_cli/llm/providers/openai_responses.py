@@ -198,6 +198,8 @@ class ResponsesStream(OpenAIStream):
         self._seen: dict[int, int] = {}
         self._sequence_valid = True
         self._response_id = ""
+        self._goes_on = False
+        """Whether the service said that its turn has not ended."""
 
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of an event. Raises ProviderError if the service reports a failure."""
@@ -233,8 +235,9 @@ class ResponsesStream(OpenAIStream):
                     raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
             elif item.kind == "message":
                 if text := item.text("output_text", "refusal"):
-                    parts.append(Text(text))
-                    stored["messages"].append(stored_fields(item, "id", "status", "phase"))
+                    fields = stored_fields(item, "id", "status", "phase")
+                    parts.append(Text(text, fields.get("phase") == "commentary"))
+                    stored["messages"].append(fields)
                 if refused := item.text("refusal"):
                     self.stop, self.note = "refusal", refused
             elif item.kind == "reasoning":
@@ -260,6 +263,9 @@ class ResponsesStream(OpenAIStream):
             return tuple(incomplete(p) if isinstance(p, ToolCall) and p is last else p for p in parts)
         if calls and self.ended and self.stop == "end_turn":
             self.stop = "tool_use"
+        texts = [p.commentary for p in parts if isinstance(p, Text)]
+        if self.ended and self.stop == "end_turn" and (self._goes_on or (texts and all(texts))):
+            self.stop = "unfinished"
         return tuple(parts)
 
     def _repeated(self, event: dict[str, Any]) -> bool:
@@ -361,7 +367,8 @@ class ResponsesStream(OpenAIStream):
         if len(output) > sum(item.final is not None for item in self._items):
             for index, item in enumerate(output):
                 yield from self._item({"output_index": index}, item, final=True)
-        self.ended = True
+        self.ended, self._goes_on = True, response.get("end_turn") is False
+        self.tier = text_in(response.get("service_tier"))
         reason = text_in(dict_in(response.get("incomplete_details")).get("reason"))
         if step == "incomplete":
             self.stop = _REASONS.get(reason, "other")

@@ -41,7 +41,9 @@ _IMAGE = pattern(
     r"unable to (?:process|decode|download) (?:the )?image|does not represent a valid image|image media.?type",
     re.I,
 )
-_TOOL = pattern(r"\btools[.\[](\d+)\b|invalid schema for function '([\w-]+)'", re.I)
+_TOOL = pattern(
+    r"\btools[.\[](\d+)\]?[.\w]*\b(?:input_schema|parameters)\b|invalid schema for function '([\w-]+)'", re.I
+)
 _MOST_IMAGE_TRIES = 3
 """Refusals after which all images are left out, not only the newest ones."""
 _MOST_REASON = 120

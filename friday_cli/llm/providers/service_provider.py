@@ -105,7 +105,7 @@ class ServiceProvider(ABC):
     """A model of a service; see `core.protocol.provider.Provider`.
 
     `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
-    `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
+    `price_step` is the input in tokens above which every token of a request costs more (0: none). `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
     platform always uses the SDK.
     """
 
@@ -124,6 +124,7 @@ class ServiceProvider(ABC):
         window: int,
         max_output: int,
         price: Callable[[Usage], float | None] | None = None,
+        price_step: int = 0,
         transport: Transport = "http",
         web_search: bool = False,
     ) -> None:
@@ -132,6 +133,7 @@ class ServiceProvider(ABC):
         self._endpoint = endpoint
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
+        self.price_step = price_step
         self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
         self._sent: dict[str, Any] = {}
         """The body that was sent last."""
@@ -255,7 +257,7 @@ class ServiceProvider(ABC):
             return []
 
     def _with_cost(self, usage: Usage) -> Usage:
-        return msgspec.structs.replace(usage, cost_usd=self.cost(usage))
+        return usage if usage.charged else msgspec.structs.replace(usage, cost_usd=self.cost(usage))
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         return self._endpoint

@@ -35,12 +35,16 @@ def parse_headers(text: str) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 
 
+IDLE_S, FIRST_S = 180.0, 1800.0
+"""Seconds to wait for any data, and for the first data of a local server, which may read a long prompt slowly."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A model service. All durations are seconds.
 
     `service` is its name in messages. `headers` are sent with every request and include the key. `key_name` is the
     variable or config key that an authentication error names. `idle_s` limits the wait for any byte, `event_idle_s`
-    the wait for an event other than a ping. `sdk` and `platform` select the SDK's client class for the `sdk`
+    the wait for an event other than a ping; both are at least `first_s` before the first event. `sdk` and `platform` select the SDK's client class for the `sdk`
     transport; `options` are its further arguments (region, project, resource, API version). `models` are known model
     ids, for suggestions in an error.
     """
@@ -50,7 +54,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     key_name: str = ""
     connect_s: float = 10.0
-    idle_s: float = 180.0
+    idle_s: float = IDLE_S
+    first_s: float = 0.0
     event_idle_s: float = 300.0
     sdk: Literal["anthropic", "openai"] = "openai"
     platform: Literal["", "profile", "bedrock", "mantle", "vertex", "foundry", "azure"] = ""

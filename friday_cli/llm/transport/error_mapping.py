@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
+from friday_cli.core.text.lazy_regex import pattern
 
 from .endpoint import Endpoint
 from .sse import SSEParser
@@ -55,11 +57,16 @@ _CONTEXT_PHRASES = (
     "prompt is too long", "context length", "context window", "context_length", "maximum context", "too many tokens",
     "input is too long", "exceeds the maximum number of tokens", "exceed context limit", "context size",
     "maximum prompt length", "input length and `max_tokens` exceed", "reduce the length of the messages",
+    "prompt exceeds max length", "exceeded model token limit", "exceeds the limit of", "range of input length",
+    "`inputs` tokens + `max_new_tokens` must be <=",
 )  # fmt: skip
 _QUOTA_PHRASES = (
     "credit balance is too low", "exceeded your current quota", "insufficient credits", "insufficient balance",
     "spend limit", "spending limit", "billing hard limit", "out of credits", "usage limits",
 )  # fmt: skip
+_REQUEST_IDS = ("request-id", "x-request-id")
+"""Headers with the id by which a service finds a request again."""
+_AGAIN_IN = pattern(r"try again in (\d+(?:\.\d+)?)\s?(ms|s|m)\b", re.I)
 _MODEL_PHRASES = ("invalid model name", "model not found", "unknown model", "no such model")
 """Phrases by which gateways refuse a model with the status 400."""
 _DESCRIPTIONS: dict[str, str] = {
@@ -101,17 +108,25 @@ def from_status(
         return _redirected(endpoint, status, headers)
     data, detail = _parse_body(body)
     kind, detail = _classify(_error_in(data), status, detail)
+    what = kind
     if headers.get("x-should-retry", "").lower() == "false" and kind in TRANSIENT:
         kind = "quota" if kind == "rate" else "invalid"
     elif headers.get("x-should-retry", "").lower() == "true" and kind == "invalid":
         kind = "server"
-    return _error(endpoint, kind, status, detail, retry_after(headers, data))
+    request_id = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "") or _request_id(data)
+    error = _error(endpoint, what, status, detail, retry_after(headers, data), request_id=request_id)
+    error.kind = kind
+    return error
+
+
+def _request_id(data: Any) -> str:
+    return text_in(data.get("request_id")) if isinstance(data, dict) else ""
 
 
 def from_error(endpoint: Endpoint, error: Any, *, status: int = 0) -> ProviderError:
     """The error that a service reports inside a stream with status 200: an `error` event, or a field `error`."""
     kind, detail = _classify(_error_in(error), status, "")
-    return _error(endpoint, kind, status, detail, retry_after({}, error))
+    return _error(endpoint, kind, status, detail, retry_after({}, error), request_id=_request_id(error))
 
 
 def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
@@ -190,7 +205,7 @@ def invalid_header(endpoint: Endpoint, name: str = "") -> ProviderError:
 def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
     """Seconds to wait before a retry, as reported by the service; None if it reports nothing valid.
 
-    Read from `retry-after-ms`, `retry-after` (seconds or an HTTP date) and Google's `retryDelay`.
+    Read from `retry-after-ms`, `retry-after` (seconds or an HTTP date), Google's `retryDelay`, and OpenAI's words in a stream.
     """
     for key, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(key, "").strip()
@@ -208,6 +223,8 @@ def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and delay[:-1].replace(".", "", 1).isdigit() and delay.endswith("s"):
             return float(delay[:-1])
+    if said := _AGAIN_IN().search(text_in(error.get("message"))):
+        return float(said[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[said[2]]
     return None
 
 
@@ -305,8 +322,12 @@ def _detail(error: Mapping[str, Any]) -> str:
     return " ".join(text if text[-1] in ".:!?" else f"{text}." for text in texts) if len(texts) > 1 else "".join(texts)
 
 
-def _error(endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after: float | None) -> ProviderError:
-    name, number = endpoint.service, f" ({status})" if status else ""
+def _error(
+    endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after: float | None, *, request_id: str = ""
+) -> ProviderError:
+    name = endpoint.service
+    words = [*([str(status)] if status else []), *([f"request {one_line(request_id, 80)}"] if request_id else [])]
+    number = f" ({', '.join(words)})" if words else ""
     hint = ""
     if kind == "auth":
         credentials = endpoint.key_name or "the configured credentials"

@@ -66,9 +66,10 @@ async def read_events(
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The events that `parse` finds in each item (None at the end of the stream). Raises the errors they report.
 
-    Each event except a ping resets the event timeout. `no_events` is the error for a stream without events.
+    Each event except a ping resets the event timeout, and a ping while a block is written: the service may hold back the arguments of a
+    call until they are complete. `no_events` is the error for a stream without events.
     """
-    seen = ended = False
+    seen = ended = writing = False
     item: _Item | None
     while True:
         try:
@@ -82,7 +83,9 @@ async def read_events(
             seen = True
             if _is_error(event):
                 raise error_mapping.from_error(endpoint, event)
-            if event.get("type") != "ping":
+            kind = event.get("type")
+            writing = kind == "content_block_start" or (writing and kind != "content_block_stop")
+            if kind != "ping" or writing:
                 idle_timeout.event()
             yield event
             if not ended and event.get("type") in FINAL_EVENTS:

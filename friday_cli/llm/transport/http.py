@@ -35,7 +35,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, httpx2.AsyncCli
 
 async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
     """POST `body` and yield each event of the response; see `friday_cli.llm.transport`."""
-    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
+    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s, endpoint.first_s)
     response: h11_client.Response | httpx2.Response | None = None
     try:
         check_headers(endpoint)

@@ -19,15 +19,17 @@ class StreamIdle(Exception):
 
 
 class IdleTimeout:
-    """Two limits on one stream: `idle_s` seconds without any byte, `event_idle_s` seconds without an event.
+    """Two limits on one stream: `idle_s` seconds without any byte, `event_idle_s` seconds without an event; at least `first_s` before the
+    first event.
 
     Time counts only inside `waiting()`: a slow reader does not make the service look silent. After a suspension both
     limits start again, because data that arrived in the meantime has not been read yet.
     """
 
-    def __init__(self, idle_s: float, event_idle_s: float) -> None:
+    def __init__(self, idle_s: float, event_idle_s: float, first_s: float = 0.0) -> None:
         self._loop = asyncio.get_running_loop()
-        self._limits = {"bytes": idle_s, "events": event_idle_s}
+        self._usual = {"bytes": idle_s, "events": event_idle_s}
+        self._limits = {what: max(limit, first_s) for what, limit in self._usual.items()}
         self._remaining = dict(self._limits)
         self._since = 0.0
         self._task: asyncio.Task[object] | None = None
@@ -36,7 +38,12 @@ class IdleTimeout:
         self._cancelling = 0
 
     def event(self) -> None:
-        """Record that an event arrived."""
+        """Record that an event arrived; after the first one `first_s` no longer applies."""
+        if self._usual:
+            changed, self._limits, self._usual = self._limits != self._usual, self._usual, {}
+            if changed:
+                self._remaining = dict(self._limits)
+                self.close()
         self._remaining["events"] = self._limits["events"]
 
     def shorten(self, seconds: float) -> None:

@@ -38,7 +38,7 @@ _clients = WeakKeyDictionary()
 
 async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
     """POST `body` through the SDK and yield each event of the response; see `friday_cli.llm.transport`."""
-    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
+    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s, endpoint.first_s)
     response: Any = None
     try:
         await _load(endpoint.sdk)

@@ -8,9 +8,10 @@ import re
 
 import pytest
 
+from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.messages import LEFT_OUT, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import ToolContext
@@ -120,7 +121,9 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
 async def test_a_refusal_is_said_and_not_tried_again() -> None:
     bench = await ran(Model({"a": [Say("I will not", [call("look")], stop="refusal", note="policy: weapons")]}), [LOOK])
     assert bench.ended() == ("failed", "refusal", "I will not", True)
-    assert [r.split(":")[0] for r in bench.results()] == ["cancelled"], "its calls are not run"
+    assert bench.of(ev.ToolStarted) == [], "its calls are not run"
+    assert [m.text for m in bench.root.conversation.history] == [LEFT_OUT], "every later request would be refused, too"
+    assert replay(bench.envelopes)["a"].history == bench.root.conversation.history
     assert "policy: weapons" in bench.finished().error
     assert len(bench.model.requests) == 1
 

@@ -3,7 +3,7 @@
 genai-prices is a development dependency only, because its import takes 130-270 ms; tests compare the extract with it.
 
 Each model is `[names, window, prices]`. A name is an exact id, `^prefix`, `$suffix`, `*substring` or `/regular
-expression`; a list of names must match all at once. `prices` is a list of `{in, out, read, write, reasoning, search,
+expression`; a list of names must match all at once. `prices` is a list of `{in, out, read, write, write_long, reasoning, search,
 since, hours}` in dollars per million tokens (`search`: per thousand built-in web searches). A price is a number, or
 `[base, [tokens, price], ...]`: a request with more input than `tokens` pays that price for all its tokens. The last
 entry whose `since` (a UTC date) or `hours` (UTC, from and to) applies is used, else the first entry.
@@ -26,6 +26,7 @@ _FIELDS = {
     "out": "output_mtok",
     "read": "cache_read_mtok",
     "write": "cache_write_mtok",
+    "write_long": "cache_write_1h_mtok",
     "reasoning": "output_reasoning_mtok",
     "search": "web_searches_kcount",
 }

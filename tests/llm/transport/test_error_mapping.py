@@ -162,7 +162,7 @@ def test_a_page_is_told_by_its_title_and_words_are_made_plain() -> None:
     error = answer(502, "<!doctype html><html><head><title>502 &amp; Bad <i>Gateway</i></title>")
     assert error.message == "anthropic had an internal error (502): 502 Bad Gateway."
     error = answer(400, claude("invalid_request_error", "a\x1b]52;c;eA==\x07b\nc\u202ed"))
-    assert error.message == "anthropic refused the request as invalid (400): a ]52;c;eA== b c d."
+    assert error.message == "anthropic refused the request as invalid (400, request r): a ]52;c;eA== b c d."
 
 
 @pytest.mark.parametrize(("headers", "body", "expected"), [
