@@ -66,7 +66,15 @@ def _run(argv: list[str]) -> int:
             values = chat_options(argv)
             if values is None and len(argv) > 1 and " " in argv[-1]:
                 values = chat_options([*argv[:-1], "-i", argv[-1]])
+            if values is not None and values["background"]:
+                from friday_cli.frontends.oneshot.options import of_chat
+                from friday_cli.frontends.oneshot.run import ask
+
+                return ask(of_chat(values))
             if values is not None and wants_chat(argv):
+                from friday_cli.frontends.host import terminal
+
+                terminal.start()  # before anything large is imported
                 from friday_cli.frontends.tui.run import main
 
                 return main(values)

@@ -34,6 +34,8 @@ COMMANDS = {
     "ask": "Answer one prompt and exit.",
     "map": "Run one task for each of many items, under one cap of cost.",
     "demo": "Try Friday without a key and without a network.",
+    "agents": "All sessions: which need you, work or have ended; answer, stop.",
+    "attach": "Open the chat on a session that runs in the background.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
@@ -97,6 +99,11 @@ def run(argv: list[str]) -> int:
     if "_FRIDAY_COMPLETE" in os.environ:
         return _complete(command)
     try:
+        if argv[:1] in (["agents"], ["attach"]) and any(word.startswith("--host") for word in argv):
+            from .other_host import run_there  # only with that option
+
+            if (code := run_there(argv)) is not None:
+                return code
         with command.make_context("friday", list(argv)) as context:
             command.invoke(context)
         sys.stdout.flush()

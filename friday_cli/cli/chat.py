@@ -19,6 +19,11 @@ def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable
         """A terminal coding assistant with first-class sub-agents. Without a command: the chat."""
         if ctx.invoked_subcommand is not None:
             return
+        if values.get("background"):
+            from friday_cli.frontends.oneshot.options import of_chat
+            from friday_cli.frontends.oneshot.run import ask
+
+            raise typer.Exit(ask(of_chat(values)))
         from friday_cli.frontends.tui.run import chat  # imports the screen, which no other command needs
 
         raise typer.Exit(chat(values))

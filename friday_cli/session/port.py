@@ -46,6 +46,8 @@ class SessionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The kind that confines commands."""
     kept: bool
     """Whether the session is stored on disk."""
+    at_work: int = 0
+    """Runs of agents that have not ended."""
     prompts: tuple[tuple[str, str, str], ...] | None = None
     """(command, arguments, description) of the prompts of MCP servers; None without servers."""
 

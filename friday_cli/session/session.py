@@ -106,6 +106,7 @@ class Session:
             mode=self.permissions.mode,
             sandbox=self.sandbox,
             kept=self.kept,
+            at_work=len(self._tree.running("a")),
             prompts=None if servers is None else tuple(servers.prompts()),
         )
 

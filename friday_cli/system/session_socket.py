@@ -76,6 +76,11 @@ def connect(session: str, env: Mapping[str, str] | None = None) -> socket.socket
     return made
 
 
+def is_there(session: str, env: Mapping[str, str] | None = None) -> bool:
+    """Whether a session has a socket; it may be that of a process that died."""
+    return os.path.lexists(socket_folder(env) / f"{session}.sock")
+
+
 def remove(session: str, env: Mapping[str, str] | None = None) -> None:
     """Remove the socket of a session whose lock this process has."""
     with suppress(OSError):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import options
-from ..options import CONTINUE, SESSION, SHARED, Option
+from ..options import BACKGROUND, CONTINUE, SESSION, SHARED, Option
 
 _LIMITS, _OUTPUT = "Limits for the whole tree", "Output"
 
 OPTIONS: tuple[Option, ...] = (
     *SHARED,
+    BACKGROUND,
     CONTINUE,
     Option(("--resume", "-r"), "text", "Resume this session (any unique prefix of its id).", "ID", group=SESSION),
     Option(
@@ -75,3 +76,9 @@ def defaults() -> dict[str, Any]:
 def parse(argv: list[str]) -> dict[str, Any] | None:
     """The values of a valid call; None for help and for invalid arguments, which Typer then reports."""
     return options.parse(argv, OPTIONS, "prompt")
+
+
+def of_chat(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a call of the chat (`friday -b -i TEXT`) as those of `friday ask`."""
+    known = defaults()
+    return known | {name: value for name, value in values.items() if name in known}

@@ -7,7 +7,6 @@ import gc
 import logging
 import math
 import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from functools import partial
@@ -31,15 +30,17 @@ from ..options import session_options
 from .input import read_prompt
 from .output import JsonWriter, OutputWriter, StreamWriter, TextWriter
 from .pipe_output import pipe_output
+from .signals import SignalHandler
 from .terminal import remark
 
 if TYPE_CHECKING:
     from friday_cli.extensions.tool_lists import Restriction
 
+    from ..host.owner import BackgroundOwner
+
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
 _LIMITS = ("max_turns", "max_tokens", "max_cost", "timeout")
-_SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def ask(values: dict[str, Any]) -> int:
@@ -48,6 +49,10 @@ def ask(values: dict[str, Any]) -> int:
     Raises BrokenPipeError if standard output is closed. Other errors are one line on standard error, and a document with
     --output-format json.
     """
+    if values["background"]:
+        from .background import ask_in_background
+
+        return ask_in_background(values, lambda values: _answer_or_report(values, SignalHandler()), _fail)
     if values["ci"]:
         from .ci import job_log
 
@@ -75,7 +80,7 @@ def _ask_into_file(values: dict[str, Any]) -> int:
 
 
 def _ask_and_report(values: dict[str, Any]) -> int:
-    signals = _SignalHandler()
+    signals = SignalHandler()
     with pipe_output() as output:
         signals.write_rest = partial(output.finish, wait=False)
         code = 1
@@ -91,7 +96,7 @@ def _ask_and_report(values: dict[str, Any]) -> int:
     return code
 
 
-def _answer_or_report(values: dict[str, Any], signals: _SignalHandler) -> int:
+def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
     show = (lambda text: None) if values["quiet"] else remark
     log_path: Path | None = None
     try:
@@ -133,47 +138,15 @@ def _fail(values: dict[str, Any], text: str, code: int) -> int:
     return code
 
 
-class _SignalHandler:
-    """Handles SIGINT, SIGTERM and SIGHUP: the first signal calls `on_first`, a second one calls `on_second` and exits.
-
-    `code`: the exit code of the first signal, 0 without one. Until the session is open, `on_first` cancels the opening.
-    """
-
-    def __init__(self) -> None:
-        self.code = 0
-        self.on_first: Callable[[], object] = lambda: None
-        self.on_second: Callable[[], object] = lambda: None
-        self.write_rest: Callable[[], object] = lambda: None
-        """Called before the second signal ends the process: output that is not written yet."""
-
-    def watch(self) -> None:
-        """Handle signals from now on; the first one cancels the current task."""
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        self.on_first = task.cancel
-        for number, code in _SIGNALS.items():
-            with suppress(NotImplementedError, RuntimeError):  # not in the main thread
-                loop.add_signal_handler(number, self._received, code)
-
-    def _received(self, code: int) -> None:
-        if self.code:
-            self.on_second()
-            with suppress(OSError):
-                self.write_rest()
-            os._exit(self.code)
-        self.code = code
-        self.on_first()
-
-
 async def _ask(
     values: dict[str, Any],
     prompt: str,
     piped: str,
     schema: dict[str, Any] | None,
     show: Callable[[str], None],
-    signals: _SignalHandler,
+    signals: SignalHandler,
 ) -> int:
-    signals.watch()
+    signals.watch(hang_up=not values["background"])
     if values["ci"] and values["max_cost"] in (None, math.inf):
         raise UsageError(
             "--ci needs --max-cost, a finite number.",
@@ -189,13 +162,22 @@ async def _ask(
     resume = await _session_to_resume(values, cwd)
     async with _steering(values, cwd, show) as steering:
         options = session_options(
-            values, cwd, resume=resume, config_file=config, flags=flags, steering=steering, needs_sandbox=values["ci"]
+            values,
+            cwd,
+            resume=resume,
+            config_file=config,
+            flags=flags,
+            steering=steering,
+            needs_sandbox=values["ci"],
+            attended=bool(values["background"]),
         )
         session = await Session.open(options)
         gc.freeze()  # imported modules stay; only objects of the run are collected from here on
         gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
         gc.enable()
         run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
+        if values["background"]:
+            run.serve()
         command = _Command(prompt)
 
         async def send(text: str, images: tuple[Image, ...]) -> RunResult:
@@ -288,6 +270,10 @@ def _agent_of(values: dict[str, Any]) -> str:
 
 def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
     writer: OutputWriter
+    if values["background"]:
+        from .background import BackgroundWriter
+
+        return BackgroundWriter(values["background"], session.id)
     match values["output_format"]:
         case "json":
             writer = JsonWriter(session.id)
@@ -312,7 +298,7 @@ class _OneShotRun:
     """Runs one prompt and returns the exit code. `json_answer`: the answer must be one JSON document (--json-schema)."""
 
     def __init__(
-        self, session: Session, writer: OutputWriter, signals: _SignalHandler, *, json_answer: bool = False
+        self, session: Session, writer: OutputWriter, signals: SignalHandler, *, json_answer: bool = False
     ) -> None:
         self._session = session
         self._json_answer = json_answer
@@ -321,6 +307,7 @@ class _OneShotRun:
         self._failure = ""
         self._write_error: OSError | None = None
         self._stopping: asyncio.Task[int] | None = None
+        self._owner: BackgroundOwner | None = None
         self._follower = SessionFollower(session, self._write, late=True)
         signals.on_first = self._stop
         signals.on_second = lambda: writer.abandon(signals.code)
@@ -339,6 +326,8 @@ class _OneShotRun:
         if self._signals.code:
             raise asyncio.CancelledError
         outcome = await send(f"{text}\n\n{piped}" if piped else text, images)
+        if self._owner is not None:
+            await self._owner.until_unused()
         if self._json_answer and outcome.status == "completed":
             from friday_cli.agents.output_schema import unfenced
 
@@ -362,8 +351,18 @@ class _OneShotRun:
             raise unsaved
         return code
 
+    def serve(self) -> None:
+        """Let other frontends use the session, and wait for them at the end. Raises FridayError."""
+        from ..host.owner import BackgroundOwner
+
+        self._owner = BackgroundOwner(self._session, self._stop)
+        self._owner.open()
+        self._signals.on_first = self._owner.end
+
     async def close(self) -> None:
         try:
+            if self._owner is not None:
+                await self._owner.close()
             await self._session.close()
         finally:
             await self._follower.finished()

@@ -70,7 +70,7 @@ class AgentActions:
             text = f"{pluralize(below, 'agent')} below {path} would end too. {key} again: {level} all."
             return self._services.say_note(text, "warning")
         if path == "a":
-            controller.cancel_compaction()
+            controller.compaction.cancel()
         from friday_cli.session.commands import Stop
 
         count = await controller.require_session().do(Stop(path, level))

@@ -17,8 +17,12 @@ import msgspec
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
+from friday_cli.system import session_socket
 from friday_cli.view import SessionView
 from friday_cli.view.follower import EventSource, SessionFollower
+
+from ..host import terminal
+from .compaction import Compaction
 
 if TYPE_CHECKING:
     from friday_cli.extensions.commands import CustomCommand
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open_context import Options
     from friday_cli.session.port import SessionPort, SessionReader
+    from friday_cli.session.remote import RemoteSession
 
 Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
@@ -95,15 +100,19 @@ class SessionController:
         self.session: SessionPort | None = None
         self.observer: SessionObserver | None = None
         """Shows a session that another process drives, in place of `session`."""
+        self.remote: RemoteSession | None = None
+        """`session`, if another process owns it and serves it here."""
         self.told: list[str] = []
         """Messages to the user; the reader empties the list."""
+        self.detached = False
+        """Whether the session goes on without the terminal when the chat has ended."""
         self._options = options
         self._made: Options | None = None
         self._on_change = on_change
         self._env = env
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
-        self._compacting: asyncio.Task[tuple[int, int]] | None = None
+        self.compaction = Compaction(on_change)
         self._pending_context: list[str] = []
         self.last = ""
         """The id of the last session with a message."""
@@ -130,13 +139,14 @@ class SessionController:
 
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
-        try:
-            self.session = await Session.open(self._made, env=self._env)
-        except UsageError:
-            observer = self.observer = await self._observe(self._made)
-            if observer is None:
-                raise
-            self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
+        if not await self._join(self._made.resume):
+            try:
+                self.session = await Session.open(self._made, env=self._env)
+            except UsageError:
+                observer = self.observer = await self._observe(self._made)
+                if observer is None:
+                    raise
+                self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
         self.fold = EventFold(self._on_change)
         if (source := self.shown) is not None:
             await self.fold.start(source)
@@ -144,6 +154,11 @@ class SessionController:
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
         was open."""
+        if self.remote is not None and changes.get("resume") == self.remote.id:
+            return UsageError(
+                "This session runs in another process, so it cannot be opened again with other options here.",
+                hint="`/stop` ends it; then `friday -r` resumes it with them.",
+            )
         shown, old = self.shown, self._made
         was = shown.id if shown and self.state.root else None
         try:
@@ -155,14 +170,37 @@ class SessionController:
             return error
         return None
 
-    async def _observe(self, options: Options) -> SessionObserver | None:
-        """A read-only view of the session; None when no other process drives it."""
+    async def _join(self, session: str | None) -> bool:
+        """Use a session that another process owns and serves; False where none does."""
+        if not session or not session_socket.is_there(session, self._env):
+            return False
+        from friday_cli.session.remote import RemoteSession
+
+        self.session = self.remote = remote = await RemoteSession.connect(session, env=self._env)
+        if remote is not None:
+            self._takeover = asyncio.create_task(self._when_ended(remote), name="wait for the owner's end")
+        return remote is not None
+
+    async def _when_ended(self, remote: RemoteSession) -> None:
+        """When the owner of the session ends, observe the session, and take it over."""
+        await remote.ended.wait()
+        self.session = self.remote = None
+        observer = self.observer = await self._observe(self.options, free=True)
+        assert observer is not None
+        await self.fold.stop(cancel=True)
+        await self.fold.start(observer)
+        self._on_change()
+        await remote.close()
+        await self._take_over(observer)
+
+    async def _observe(self, options: Options, *, free: bool = False) -> SessionObserver | None:
+        """A read-only view of the session; None when no other process drives it, unless it may be `free`."""
         from friday_cli.session.observer import SessionObserver
 
         if not options.resume:
             return None
         observer = await SessionObserver.open(options, env=self._env)
-        if observer.owner_pid is None:
+        if observer.owner_pid is None and not free:
             await observer.close()
             return None
         return observer
@@ -210,8 +248,8 @@ class SessionController:
             self._takeover.cancel()
             await asyncio.gather(self._takeover, return_exceptions=True)
             self._takeover = None
-        self.cancel_compaction()
-        session, self.session = self.session, None
+        self.compaction.cancel()
+        session, self.session, self.remote = self.session, None, None
         observer, self.observer = self.observer, None
         if observer is not None:
             await self.fold.stop(cancel=True)  # it reads events of the observer
@@ -223,19 +261,23 @@ class SessionController:
         await self.fold.stop(cancel=False)
 
     @property
-    def compacting(self) -> bool:
-        """Whether the history is being compacted."""
-        return self._compacting is not None
-
-    @property
     def working(self) -> bool:
         """Whether the main agent is at work, or its history is being compacted."""
-        return self.session is not None and (self._compacting is not None or not self.session.facts.idle)
+        return self.session is not None and (self.compaction.running or not self.session.facts.idle)
 
     @property
     def agents_at_work(self) -> int:
         """How many agents of this process would end with the chat."""
-        return len(self.state.working) if self.session is not None else 0
+        return len(self.state.working) if self.session is not None and not (self.remote or self.detached) else 0
+
+    def require_detachable(self) -> None:
+        """Raises UsageError if the session cannot go on without the terminal."""
+        if not terminal.can_let_go():
+            hint = 'Begin such work with `friday ask -b "TASK"`.'
+            raise UsageError("This chat cannot let go of its terminal: nothing waits for it there.", hint=hint)
+        if self.compaction.running or not self.require_session().facts.kept:
+            why = "its history is being compacted" if self.compaction.running else "it is not stored"
+            raise UsageError(f"The session cannot go on without the terminal: {why}.")
 
     async def say(
         self,
@@ -300,31 +342,8 @@ class SessionController:
         """Abort the main agent with its sub-agents, or the compaction of its history."""
         from friday_cli.session.commands import Stop
 
-        self.cancel_compaction()
+        self.compaction.cancel()
         await self.require_session().do(Stop())
-
-    def cancel_compaction(self) -> None:
-        """Cancel the compaction of the history, if one runs."""
-        if self._compacting is not None:
-            self._compacting.cancel()
-
-    async def compact(self, instructions: str) -> tuple[int, int]:
-        """Replace the history with a summary. Returns the tokens before and after. Raises UsageError, also when it is
-        cancelled."""
-        from friday_cli.session.commands import Compact
-
-        session = self.require_session()
-        self._compacting = task = asyncio.ensure_future(session.do(Compact(instructions)))
-        self._on_change()
-        try:
-            await asyncio.wait([task])
-        finally:
-            self._compacting = None
-            task.cancel()
-            self._on_change()
-        if task.cancelled():
-            raise UsageError("Compaction cancelled. The conversation is unchanged.")
-        return task.result()
 
     @property
     def mode(self) -> str:

@@ -6,10 +6,11 @@ import os
 from typing import Any
 
 from .. import options
-from ..options import CONTINUE, SHARED, Option
+from ..options import BACKGROUND, CONTINUE, SHARED, Option
 
 OPTIONS: tuple[Option, ...] = (
     Option(("--prompt", "-i"), "text", "Begin the chat with this message.", "TEXT"),
+    BACKGROUND,
     CONTINUE,
     Option(("--resume", "-r"), "maybe", "Resume this session; without ID choose one from a list.", "ID"),
     *SHARED,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ from ..options import session_options
 if TYPE_CHECKING:
     from friday_cli.session.open_context import Options
 
+    from .controller import SessionController
+
 
 def main(values: Mapping[str, Any]) -> int:
     """As `chat`; an error is printed as one line on standard error."""
@@ -32,12 +35,13 @@ def main(values: Mapping[str, Any]) -> int:
         return error.exit_code
 
 
-def chat(values: Mapping[str, Any]) -> int:
-    """Run the chat until the user quits. Returns the exit code. Raises FridayError."""
+def chat(values: Mapping[str, Any], *, joins: bool = False) -> int:
+    """Run the chat until the user quits. Returns the exit code. Raises FridayError. `joins`: the session is open already, so that
+    it is decided whether its folder is trusted."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
     cwd = working_folder(values.get("cwd"))
-    if not values.get("trust") and not _trust_decided(cwd):
+    if not (joins or values.get("trust") or _trust_decided(cwd)):
         return 0
     return asyncio.run(_chat(values, cwd))
 
@@ -72,7 +76,8 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
             with suppress(OSError):  # the terminal may be closed
                 sys.__stderr__.write(ends)  # the stream that Textual writes to
                 sys.__stderr__.flush()
-        await app.controller.close()
+        detached = app.controller.detached and app.services.failure is None
+        await (_go_on(app.controller) if detached else app.controller.close())
     if app.services.failure is not None:
         print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
@@ -92,9 +97,36 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     try:
         code = await chat.run()
     finally:
-        await chat.controller.close()
+        await (_go_on(chat.controller) if chat.controller.detached else chat.controller.close())
     _print_saved(chat.controller.last)
     return code
+
+
+async def _go_on(controller: SessionController) -> None:
+    """Serve the session without the terminal until nothing is left to do, then close it."""
+    from ..host import terminal
+    from ..host.owner import BackgroundOwner
+
+    session = controller.require_session()
+    loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+    owner = BackgroundOwner(session, lambda: stopping.add(asyncio.ensure_future(controller.interrupt())))
+    try:
+        owner.open()
+        await controller.fold.stop(cancel=True)
+        name = session.id[:8]
+        print(
+            f"friday: session {name} goes on in the background. `friday attach {name}` opens it, `friday agents` lists it."
+        )
+        sys.stdout.flush()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+        loop.add_signal_handler(signal.SIGTERM, owner.end)
+        terminal.let_go()
+        await owner.until_unused()
+    finally:
+        await owner.close()
+        await asyncio.gather(*stopping, return_exceptions=True)
+        await controller.close()
 
 
 def _print_saved(session: str) -> None:

@@ -59,7 +59,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
         waiting=waiting,
         offline=network_wait(state, time.time()),
         asks=len(state.asks),
-        compacting=controller.compacting,
+        compacting=controller.compaction.running,
         hint=hint,
     )
 

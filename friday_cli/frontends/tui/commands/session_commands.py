@@ -45,6 +45,26 @@ async def _export(chat: CommandContext, rest: str) -> None:
     chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
 
 
+@command("detach", "Leave; the agents go on without this terminal")
+async def _detach(chat: CommandContext, rest: str) -> None:
+    controller = chat.controller
+    if controller.remote is None:
+        controller.require_detachable()
+        controller.detached = True
+    await chat.leave()
+
+
+@command("stop", "Stop all agents and end the session's process")
+async def _stop(chat: CommandContext, rest: str) -> None:
+    remote = chat.controller.remote
+    if remote is None:
+        await chat.controller.interrupt()
+        chat.say_note("Stopped.")
+        return
+    await remote.end()
+    await chat.leave()
+
+
 @command("quit", "Leave; the session is kept", aliases=("exit", "q"))
 async def _quit(chat: CommandContext, rest: str) -> None:
     await chat.leave()

@@ -185,7 +185,7 @@ async def _fork(chat: CommandContext, rest: str) -> None:
 @command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
     chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
-    await chat.controller.compact(rest)
+    await chat.controller.compaction.run(chat.controller.require_session(), rest)
 
 
 @command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))

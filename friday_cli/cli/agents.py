@@ -1,0 +1,230 @@
+"""`friday agents`: all sessions of this person, and what a script or another terminal does to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import typer
+
+from friday_cli.core.protocol import format
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.session.fleet import FleetRow, fleet
+from friday_cli.store.listing import short_ids
+from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
+
+from . import other_host, output
+from .help import HelpCommand, HelpGroup
+from .session_args import AGENT, JSON, NAME, YES
+from .session_lookup import find, reconcile
+
+HELP = """All your sessions in all folders: which need you, which work, which have ended.
+
+\b
+friday agents                      the list (in a terminal: live, Enter attaches, ? shows the keys)
+friday agents answer 7f3a p12 yes  answer the question p12 of session 7f3a
+friday agents send 7f3a "TEXT"     a message to it, or to one of its agents (7f3a:a.2)
+friday agents stop 7f3a            stop its agents and end its process
+friday agents logs 7f3a            its conversation (--follow: as it goes on)
+friday agents resume --all         go on with what a crash or a restart interrupted
+
+Start one with `friday ask -b "TASK"`; open one with `friday attach ID`. `--host HOST` does all of this on another machine, through ssh."""
+DAY_S = 86_400.0
+CONTINUE = "You were interrupted: the process ended. Look at what is done, and go on with the task."
+ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "session": "allow", "always": "allow"}
+R = TypeVar("R")
+
+
+def register(app: typer.Typer, about: str) -> None:
+    """Add the family `agents`."""
+    family = typer.Typer(cls=_Group, help=HELP, rich_markup_mode=None, invoke_without_command=True)
+    family.callback()(list_)
+    for name, function in {"answer": answer, "send": send, "stop": stop, "logs": logs, "resume": resume}.items():
+        family.command(name, cls=HelpCommand)(function)
+    app.add_typer(family, name="agents", short_help=about)
+
+
+class _Group(HelpGroup):
+    """Without a command it lists."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super(HelpGroup, self).parse_args(ctx, args)
+
+
+def list_(
+    ctx: typer.Context,
+    as_json: bool = JSON,
+    everything: bool = typer.Option(False, "--all", "-a", help="Also sessions that ended more than a day ago."),
+    here: bool = typer.Option(False, "--here", help="Only sessions of this folder."),
+    host: str = typer.Option("", "--host", metavar="HOST", help=other_host.HELP),
+) -> None:
+    if ctx.invoked_subcommand is not None:
+        return
+    rows = read(everything=everything, here=here)
+    if as_json:
+        output.show_json(rows)
+    elif rows:
+        show(rows)
+    else:
+        output.remark('no sessions. Start one: friday ask -b "TASK".')
+
+
+def read(*, everything: bool = False, here: bool = False) -> list[FleetRow]:
+    """The rows; runs of processes that died are marked as interrupted first."""
+    path = existing_store_path()
+    if path is None:
+        return []
+    asyncio.run(reconcile())
+    since = None if everything else time.time() - DAY_S
+    return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
+
+
+def show(rows: Sequence[FleetRow]) -> None:
+    """Print the rows as a table, and below it the questions that wait."""
+    short = short_ids([row.id for row in rows])
+    cells = [
+        (
+            short[row.id], row.state + (" (yolo)" if row.mode == "yolo" else ""), str(row.at_work or "-"), price(row),
+            output.when(row.updated, short=output.on_terminal()), row.title, with_tilde(row.cwd),
+        )
+        for row in rows
+    ]  # fmt: skip
+    titles = ("ID", "STATE", "AGENTS", "COST", "LAST", "TITLE", "FOLDER")
+    output.show_table(titles, cells, right=("AGENTS", "COST"), wide=("TITLE", "FOLDER"))
+    for row in rows:
+        for question in row.questions:
+            what = f"wants {question.tool}: {question.text}" if question.tool else f"asks: {question.text}"
+            output.show(f"\n{short[row.id]}:{question.agent} {what}")
+            for number, choice in enumerate(question.choices, 1):
+                output.show(f"  {number} {choice or '(in your own words)'}")
+            words = "yes | no | session | always" if question.tool else "TEXT"
+            if row.reachable:
+                output.show(f"  friday agents answer {short[row.id]} {question.id} {words}")
+
+
+def price(row: FleetRow) -> str:
+    """The cost of a session for a table."""
+    return format.price(row.model, Usage(cost_usd=row.cost_usd)).removeprefix("cost ")
+
+
+def answer(
+    name: str = NAME,
+    question: str = typer.Argument(metavar="QUESTION", help="Its id, which the list shows, such as p12."),
+    words: str = typer.Argument(metavar="ANSWER", help="yes, no, session or always; for a question its answer, or the number of a choice."),
+    reason: str = typer.Option("", "--reason", help="Why not: the agent reads it."),
+) -> None:  # fmt: skip
+    """Answer a question of a session. The id keeps the answer from meaning another question."""
+    from friday_cli.core.permissions.approvals import ApprovalAnswer
+    from friday_cli.session.commands import AnswerQuestion
+
+    async def go(session: Any, path: str) -> bool:
+        given: ApprovalAnswer | str = words
+        if question.startswith("p"):
+            decision = ANSWERS.get(words.lower())
+            if decision is None:
+                raise UsageError(f"{words!r} does not answer a permission request.", hint=f"Say {', '.join(ANSWERS)}.")
+            scope = words.lower() if words.lower() in ("session", "always") else "once"
+            given = ApprovalAnswer(decision, scope, reason)  # type: ignore[arg-type]
+        elif words.isdecimal():
+            row = next((row for row in read(everything=True) if row.id == session.id), None)
+            choices = next((q.choices for q in row.questions if q.id == question), ()) if row else ()
+            given = choices[int(words) - 1] if 0 < int(words) <= len(choices) else words
+        return bool(await session.do(AnswerQuestion(question, given)))
+
+    if not asyncio.run(_reached(name, go)):
+        raise UsageError(
+            f"{question} is not open: it was answered elsewhere, or withdrawn.", hint="`friday agents` lists what is."
+        )
+    output.remark(f"answered {question}.")
+
+
+def send(name: str = AGENT, text: str = typer.Argument(metavar="TEXT", help="The message.")) -> None:
+    """Send a message to a session, or to one of its agents (ID:PATH)."""
+    from friday_cli.session.attachments import PromptText
+    from friday_cli.session.commands import Say, Tell
+
+    async def go(session: Any, path: str) -> None:
+        if path and path != "a":
+            await session.do(Tell(path, text))
+        else:
+            for line in await session.do(Say(PromptText(text))):
+                output.remark(line)
+
+    asyncio.run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
+
+
+def stop(name: str = AGENT) -> None:
+    """Stop the agents of a session and end its process; with ID:PATH one agent and those below it."""
+    from friday_cli.session.commands import Stop
+
+    async def go(session: Any, path: str) -> int:
+        if path:
+            return int(await session.do(Stop(path)))
+        count = int(session.facts.at_work)
+        await session.end()
+        while not session.ended.is_set():
+            async for _ in session.events(session.since):
+                pass
+        return count
+
+    output.remark(f"{pluralize(asyncio.run(_reached(name, go)), 'agent')} stopped.")
+
+
+def logs(
+    name: str = AGENT, follow: bool = typer.Option(False, "--follow", "-f", help="Show what happens until it ends.")
+) -> None:
+    """Show the conversation of a session: `friday sessions show`."""
+    from .sessions_show import show as show_session
+
+    show_session(name, tree=False, agent=None, follow=follow, json=False)
+
+
+def resume(
+    name: str = typer.Argument("", metavar="[ID]", help="One interrupted session; all with --all."),
+    everything: bool = typer.Option(False, "--all", "-a", help="Every session that was interrupted while it worked."),
+    yes: bool = YES,
+) -> None:
+    """Go on in the background with sessions that were interrupted by a crash or a restart."""
+    rows = [row for row in read(everything=True) if row.state == "interrupted"]
+    if name:
+        rows = [row for row in rows if row.id.startswith(name)]
+    elif not everything:
+        raise UsageError("Which one?", hint="Name a session, or use --all. `friday agents` lists them.")
+    if not rows:
+        raise UsageError("No such session was interrupted." if name else "No session was interrupted.")
+    for row in rows:
+        output.show(
+            f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {price(row)} so far, in mode ask unless your settings say otherwise)"
+        )
+    output.show(
+        "Each goes on with your model and settings, and may cost what its task needs; limits of your settings hold."
+    )
+    if output.confirm(f"Resume {pluralize(len(rows), 'session')}?", yes=yes, otherwise="Nothing was resumed"):
+        for row in rows:
+            subprocess.run(
+                [sys.executable, "-m", "friday_cli", "ask", "-b", "-r", row.id, "--cwd", row.cwd, CONTINUE],
+                stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+
+
+async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: str = "") -> R:
+    """What `go` makes of the session that ID or ID:PATH names, in the process that owns it. Raises UsageError."""
+    from friday_cli.session.remote import RemoteSession
+
+    async with find(name) as (store, full, path):
+        owner = await store.owner_pid(full)
+    session = await RemoteSession.connect(full) if owner is not None else None
+    if session is None:
+        where = f"is open in a terminal (process {owner}) that does not listen" if owner else "is not running"
+        hint = hint if owner is None else "Use it there, or let it listen: `friday config set fleet.listen true`."
+        raise UsageError(f"Session {full[:8]} {where}.", hint=hint)
+    try:
+        return await go(session, path)
+    finally:
+        await session.close()

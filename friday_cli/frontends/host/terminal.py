@@ -1,0 +1,84 @@
+"""The chat as two processes, so that one of them can go on without the terminal.
+
+The shell waits for the first, which only passes signals on and ends with the code of the second. It is forked before anything
+large is imported. The second is the chat. To let go of the terminal, it starts a session of its own and lets the first end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+_waiting = 0
+"""The process that the shell waits for; 0 in a process without one."""
+_life = -1
+"""Reads the end of file when that process has ended."""
+
+
+def start() -> None:
+    """Fork, and return in the second process. The first never returns. Without a terminal nothing is forked."""
+    global _waiting, _life
+    if not (os.isatty(0) and os.isatty(1)):
+        return
+    sys.stdout.flush()
+    first = os.getpid()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(reading)
+        _wait(child)
+    os.close(writing)
+    _waiting, _life = first, reading
+
+
+def can_let_go() -> bool:
+    """Whether this process can go on without its terminal."""
+    return bool(_waiting)
+
+
+def life() -> int:
+    """A file descriptor that can be read when the shell no longer waits; -1 if it never did."""
+    return _life
+
+
+def let_go() -> None:
+    """Go on without the terminal, which the shell has again. The screen must be restored before."""
+    global _waiting, _life
+    first, _waiting = _waiting, 0
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    if os.getppid() == first:
+        os.kill(first, signal.SIGUSR1)
+    os.close(_life)
+    _life = -1
+
+
+def _wait(child: int) -> None:
+    """Be what the shell sees of `child`: stopped when it is, and ended as it was."""
+
+    def pass_on(number: int, frame: object) -> None:
+        os.kill(child, number)
+
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # the terminal sends them to both
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    signal.signal(signal.SIGUSR1, lambda number, frame: os._exit(0))  # it goes on without the terminal
+    while True:
+        _, status = os.waitpid(child, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(child, signal.SIGCONT)  # the shell has resumed this one
+        elif os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number != signal.SIGKILL:
+                signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            os._exit(128 + number)
+        else:
+            os._exit(os.WEXITSTATUS(status))

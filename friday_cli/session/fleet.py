@@ -1,0 +1,135 @@
+"""All sessions of this person, on this machine: which need an answer, which work, and which have ended. Read from the session
+file and the locks of the owners; nothing here asks a process."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from friday_cli.core.protocol.events import Envelope, ModeChanged, PermissionAsked, QuestionAsked
+from friday_cli.store import locks
+from friday_cli.store.journal import newest_events
+from friday_cli.store.listing import list_sessions, run_query
+from friday_cli.store.records import SessionRow
+from friday_cli.system import session_socket
+
+FleetState = Literal["needs you", "working", "idle", "ended", "interrupted"]
+ASKS = ("permission_asked", "permission_answered", "question_asked", "question_answered", "ask_withdrawn")
+NEWEST = 60
+"""Events of a kind that are looked at."""
+
+
+class OpenQuestion(msgspec.Struct, frozen=True):
+    """A question of an agent that waits for the person. `text`: all of it; `tool`: of a permission request, else ""."""
+
+    id: str
+    agent: str
+    tool: str
+    text: str
+    reason: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class FleetRow(msgspec.Struct, frozen=True):
+    """One session. Times are Unix seconds."""
+
+    id: str
+    state: FleetState
+    title: str
+    cwd: str
+    model: str
+    mode: str
+    """The permission mode."""
+    status: str
+    """Of the main agent."""
+    at_work: int
+    """Agents that have not ended."""
+    tokens: int
+    cost_usd: float | None
+    created: float
+    updated: float
+    pid: int | None
+    """Of the process that owns it; None if no process does."""
+    reachable: bool
+    """Whether that process can be attached to."""
+    questions: tuple[OpenQuestion, ...] = ()
+
+
+def fleet(
+    path: Path, *, since: float | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None
+) -> list[FleetRow]:
+    """The sessions that a process owns, and those that were used after `since` (None: all); those that need the person first.
+    Blocks. Raises StoreError."""
+    folder, listening = path.parent / "locks", set(session_socket.sessions(env))
+
+    def read(db: sqlite3.Connection) -> list[FleetRow]:
+        working = {
+            name: (count, waiting)
+            for name, count, waiting in db.execute(
+                "SELECT s.id, count(*), sum(a.status = 'waiting_user') FROM agents a INDEXED BY agents_at_work"
+                " JOIN sessions s ON s.key = a.session WHERE a.finished IS NULL GROUP BY s.id"
+            )
+        }
+        owned = {name: locks.owner(folder, name) for name in locked(folder)}
+        rows = []
+        for known in list_sessions(db, cwd, None):
+            pid = owned.get(known.id)
+            count, waiting = working.get(known.id, (0, 0)) if pid is not None else (0, 0)
+            if pid is None and since is not None and known.updated < since:
+                continue
+            asks = open_questions(newest_events(db, known.id, ASKS, NEWEST)) if waiting else ()
+            mode = _mode(newest_events(db, known.id, ("agent_started", "mode_changed"), 20)) if pid is not None else ""
+            rows.append(_row(known, pid, count, mode, asks, reachable=known.id in listening))
+        return rows
+
+    order = ("needs you", "working", "idle", "interrupted", "ended")
+    return sorted(run_query(path, read), key=lambda row: (order.index(row.state), -row.updated))
+
+
+def locked(folder: Path) -> list[str]:
+    """The ids of sessions with a lock file, which a process that died may have left."""
+    try:
+        return [file.name.removesuffix(".lock") for file in folder.iterdir() if file.name.endswith(".lock")]
+    except OSError:
+        return []
+
+
+def open_questions(envelopes: Sequence[Envelope]) -> tuple[OpenQuestion, ...]:
+    """The questions that were not answered or withdrawn, the oldest first."""
+    found: dict[str, OpenQuestion] = {}
+    for envelope in envelopes:
+        event = envelope.event
+        if isinstance(event, PermissionAsked):
+            found[event.id] = OpenQuestion(event.id, envelope.agent, event.tool, event.subject, event.reason)
+        elif isinstance(event, QuestionAsked):
+            found[event.id] = OpenQuestion(event.id, envelope.agent, "", event.question, choices=event.choices)
+        else:
+            found.pop(str(getattr(event, "id", "")), None)
+    return tuple(found.values())
+
+
+def _mode(envelopes: Sequence[Envelope]) -> str:
+    modes = [
+        getattr(e.event, "mode", "")
+        for e in envelopes
+        if isinstance(e.event, ModeChanged) or not getattr(e.event, "parent", "")
+    ]
+    return next((mode for mode in reversed(modes) if mode), "")
+
+
+def _row(
+    known: SessionRow, pid: int | None, at_work: int, mode: str, questions: tuple[OpenQuestion, ...], *, reachable: bool
+) -> FleetRow:
+    state: FleetState = "ended"
+    if pid is not None:
+        state = "needs you" if questions else "working" if at_work else "idle"
+    elif known.status == "interrupted" or known.status in ("running", "queued") or known.status.startswith("waiting"):
+        state = "interrupted"
+    return FleetRow(
+        known.id, state, known.title, known.cwd, known.model, mode, known.status, at_work, known.tokens, known.cost_usd,
+        known.created, known.updated, pid, reachable and pid is not None, questions,
+    )  # fmt: skip
