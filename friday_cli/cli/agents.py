@@ -45,7 +45,14 @@ def register(app: typer.Typer, about: str) -> None:
     """Add the family `agents`."""
     family = typer.Typer(cls=_Group, help=HELP, rich_markup_mode=None, invoke_without_command=True)
     family.callback()(list_)
-    for name, function in {"answer": answer, "send": send, "stop": stop, "logs": logs, "resume": resume}.items():
+    commands: dict[str, Callable[..., None]] = {
+        "answer": answer,
+        "send": send,
+        "stop": stop,
+        "logs": logs,
+        "resume": resume,
+    }
+    for name, function in commands.items():
         family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="agents", short_help=about)
 

@@ -9,8 +9,8 @@ import msgspec
 from friday_cli.agents.system_prompt import instructions_in
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.agent.next_request import prompt_tokens
+from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult, estimate_message, estimate_tokens
-from friday_cli.core.protocol.provider import ToolSpec
 from friday_cli.core.protocol.tool_info import SKILL
 from friday_cli.core.text.skill_marks import without_skills
 from friday_cli.core.tool_catalog import MEMORY_LOAD

@@ -64,10 +64,10 @@ def _wait(child: int) -> None:
     def pass_on(number: int, frame: object) -> None:
         os.kill(child, number)
 
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # the terminal sends them to both
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, pass_on)
+    for ignored in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(ignored, signal.SIG_IGN)  # the terminal sends them to both
+    for passed in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(passed, pass_on)
     signal.signal(signal.SIGUSR1, lambda number, frame: os._exit(0))  # it goes on without the terminal
     while True:
         _, status = os.waitpid(child, os.WUNTRACED)

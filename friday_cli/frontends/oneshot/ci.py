@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.protocol.run_result import RunResult
@@ -97,3 +99,12 @@ def report_failure(text: str) -> None:
     if (github := _open_log.get()) is not None:
         github.command("error", text, title="Friday")
         write_outputs({"result": "", "status": "failed", "session": "", "cost": ""}, os.environ)
+
+
+def require_cap(max_cost: float | None) -> None:
+    """Raises UsageError for a job without a cap of cost."""
+    if max_cost in (None, math.inf):
+        raise UsageError(
+            "--ci needs --max-cost, a finite number.",
+            hint="Example: --max-cost 2.00, in US dollars for the whole tree.",
+        )

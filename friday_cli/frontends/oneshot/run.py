@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout, suppress
@@ -147,11 +146,10 @@ async def _ask(
     signals: SignalHandler,
 ) -> int:
     signals.watch(hang_up=not values["background"])
-    if values["ci"] and values["max_cost"] in (None, math.inf):
-        raise UsageError(
-            "--ci needs --max-cost, a finite number.",
-            hint="Example: --max-cost 2.00, in US dollars for the whole tree.",
-        )
+    if values["ci"]:
+        from .ci import require_cap
+
+        require_cap(values["max_cost"])
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}
@@ -176,8 +174,6 @@ async def _ask(
         gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
         gc.enable()
         run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-        if values["background"]:
-            run.serve()
         command = _Command(prompt)
 
         async def send(text: str, images: tuple[Image, ...]) -> RunResult:
@@ -191,6 +187,8 @@ async def _ask(
             )
 
         try:
+            if values["background"]:
+                run.serve()
             if prompt.startswith("/") and not agent:
                 trusted = values["trust"] or steering is not None
                 command = await _command(session, prompt, steering or cwd, trusted=trusted)

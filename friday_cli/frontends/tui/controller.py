@@ -21,7 +21,6 @@ from friday_cli.system import session_socket
 from friday_cli.view import SessionView
 from friday_cli.view.follower import EventSource, SessionFollower
 
-from ..host import terminal
 from .compaction import Compaction
 
 if TYPE_CHECKING:
@@ -269,15 +268,6 @@ class SessionController:
     def agents_at_work(self) -> int:
         """How many agents of this process would end with the chat."""
         return len(self.state.working) if self.session is not None and not (self.remote or self.detached) else 0
-
-    def require_detachable(self) -> None:
-        """Raises UsageError if the session cannot go on without the terminal."""
-        if not terminal.can_let_go():
-            hint = 'Begin such work with `friday ask -b "TASK"`.'
-            raise UsageError("This chat cannot let go of its terminal: nothing waits for it there.", hint=hint)
-        if self.compaction.running or not self.require_session().facts.kept:
-            why = "its history is being compacted" if self.compaction.running else "it is not stored"
-            raise UsageError(f"The session cannot go on without the terminal: {why}.")
 
     async def say(
         self,

@@ -77,11 +77,17 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
                 sys.__stderr__.write(ends)  # the stream that Textual writes to
                 sys.__stderr__.flush()
         detached = app.controller.detached and app.services.failure is None
+        remote = app.controller.remote
+        goes_on = remote is not None and not remote.ended.is_set()
         await (_go_on(app.controller) if detached else app.controller.close())
     if app.services.failure is not None:
         print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
-    _print_saved(app.controller.last)
+    if goes_on and not detached:
+        name = app.controller.last[:8]
+        print(f"friday: session {name} goes on without this terminal: `friday attach {name}`", file=sys.stderr)
+    else:
+        _print_saved(app.controller.last)
     return code or 0
 
 

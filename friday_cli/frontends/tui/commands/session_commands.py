@@ -5,6 +5,8 @@ from __future__ import annotations
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.session import lists
 
+from ...host import terminal
+from ..controller import SessionController
 from . import command_output
 from .command_table import command
 from .context import CommandContext
@@ -49,9 +51,19 @@ async def _export(chat: CommandContext, rest: str) -> None:
 async def _detach(chat: CommandContext, rest: str) -> None:
     controller = chat.controller
     if controller.remote is None:
-        controller.require_detachable()
+        _require_detachable(controller)
         controller.detached = True
     await chat.leave()
+
+
+def _require_detachable(controller: SessionController) -> None:
+    """Raises UsageError if the session cannot go on without the terminal."""
+    if not terminal.can_let_go():
+        hint = 'Begin such work with `friday ask -b "TASK"`.'
+        raise UsageError("This chat cannot let go of its terminal: nothing waits for it there.", hint=hint)
+    if controller.compaction.running or not controller.require_session().facts.kept:
+        why = "its history is being compacted" if controller.compaction.running else "it is not stored"
+        raise UsageError(f"The session cannot go on without the terminal: {why}.")
 
 
 @command("stop", "Stop all agents and end the session's process")
