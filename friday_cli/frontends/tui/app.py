@@ -24,11 +24,14 @@ from textual.css.query import NoMatches
 from textual.notifications import Notify
 from textual.worker import WorkerFailed
 
+from friday_cli.core.protocol.errors import FridayError
+
 from . import status_text, theme
 from .agent_actions import AgentActions
 from .chat_screen import ChatScreen
 from .chat_services import ChatServices
 from .controller import Make, SessionController
+from .defects import Defects
 from .input import InputController, carry_out
 from .keys import keys
 from .keys.double_press import DoublePress
@@ -92,6 +95,7 @@ class FridayApp(App[int]):
             schedule_refresh=lambda: self.refresher.schedule_refresh(),
             refresh=lambda: self.refresher.refresh(),
         )
+        self.defects = Defects(lambda text: services.say_note(text, "error"))
         self.chat = chat = ChatScreen(
             services, lambda *typed: self.input.completions(*typed), lambda: self.input.customs
         )
@@ -255,10 +259,15 @@ class FridayApp(App[int]):
         self.refresh(layout=True, repaint=True)
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect ends the app; it is printed when the screen is gone. Work that finds no widget because the app is being
-        taken down is no defect."""
+        """A defect of a part is logged and told, and the chat goes on; one before the first screen, or so many that the screen
+        cannot be used, end the app, and are printed when the screen is gone. Work that finds no widget because the app is
+        being taken down is not a defect."""
         found = error.error if isinstance(error, WorkerFailed) else error
         if isinstance(found, (NoMatches, ScreenStackError)) and not self.is_running:
+            return
+        if isinstance(found, FridayError):
+            return self.services.say_note(str(found), "error")
+        if self.chat.ready and self.defects.survived(found):
             return
         self.services.failure = self.services.failure or error
         super()._handle_exception(error)

@@ -141,8 +141,8 @@ class Chat:
 
 
 @asynccontextmanager
-async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Chat]:
-    """A chat that runs `app` without a terminal, and closes it."""
+async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30), survives: bool = False) -> AsyncIterator[Chat]:
+    """A chat that runs `app` without a terminal, and closes it. `survives`: unexpected errors of it are expected."""
     try:
         async with app.run_test(size=size, notifications=True) as pilot:
             yield (chat := Chat(app, pilot))
@@ -150,11 +150,19 @@ async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30)) -> Async
                 assert chat.frame.strip(), "Nothing is drawn."
     finally:
         await app.controller.close()
+    if app.defects.seen and not survives:
+        raise app.defects.seen[0]
 
 
 @asynccontextmanager
 async def opened(
-    folder: Path, agents: dict[str, Any], *, size: tuple[int, int] = (100, 30), ready: bool = True, **options: Any
+    folder: Path,
+    agents: dict[str, Any],
+    *,
+    size: tuple[int, int] = (100, 30),
+    ready: bool = True,
+    survives: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Chat]:
     """A chat with a scripted model in `folder`, ready for input. Agents that still run at the end are aborted."""
     scenario = folder / ".scenario.json"
@@ -162,7 +170,7 @@ async def opened(
     first = options.pop("first", "")
     made = Options(folder, model=options.pop("model", f"scripted:{scenario}"), attended=True, **options)
     app = FridayApp(lambda: made, cwd=folder, first=first)
-    async with running(app, size=size) as chat:
+    async with running(app, size=size, survives=survives) as chat:
         if ready:
             await chat.until(lambda: app.controller.session is not None or app.services.failure is not None)
             assert app.services.failure is None, app.services.failure

@@ -31,6 +31,10 @@ _WAYS = (
     "a local server, if one is listed here",
     "the offline demo: a script plays the model; tools, sub-agents and your folder are real",
 )
+FIRST_S, LATER_S, PAUSE_S = 0.3, 2.0, 1.0
+"""Seconds in which a server must answer at the first look and at later ones, and between two looks."""
+MOST_MODELS = 6
+"""Models of local servers that are listed."""
 
 
 class Welcome(Vertical):
@@ -46,6 +50,8 @@ class Welcome(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self._models = ["demo"]
+        self._chosen = False
+        """Whether a choice was made: a second press of the same key means that one."""
 
     def compose(self) -> ComposeResult:
         ways = Table.grid(padding=(0, 1))
@@ -54,6 +60,7 @@ class Welcome(Vertical):
         yield Static(Text(_TITLE + "\n"))
         yield Static(ways)
         yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
+        yield Static(Text("Looking for local servers ...", style="dim"), id="search")
         yield TextField(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
         yield Static(id="trouble")
 
@@ -82,16 +89,38 @@ class Welcome(Vertical):
 
     @work
     async def _look_for_servers(self) -> None:
-        try:
-            found = await _local_models()
-        except FridayError:
-            return
-        ways = self.query_one(OptionList)
-        self._models += found[:6]
-        ways.add_options([Option(Content(f"Use {sanitize_line(name, 80)}, on this machine")) for name in found[:6]])
+        """Look for servers on this machine for as long as the card stands, and list the models of each when it answers."""
+        seconds = FIRST_S
+        while self.is_attached:
+            try:
+                found = await _local_models(seconds)
+            except FridayError as error:
+                return self._say_search(f"Local servers: {error}")
+            self._list(found)
+            seconds = LATER_S
+            self._say_search("" if len(self._models) > 1 else "No local server answers yet; still looking.")
+            await asyncio.sleep(PAUSE_S)
+
+    def _list(self, found: list[str]) -> None:
+        """Add models that are not listed yet."""
+        new = [name for name in found if name not in self._models][: MOST_MODELS + 1 - len(self._models)]
+        self._models += new
+        for ways in self.query(OptionList):  # none if the card was removed meanwhile
+            ways.add_options([Option(Content(f"Use {sanitize_line(name, 80)}, on this machine")) for name in new])
+
+    def _say_search(self, text: str) -> None:
+        for line in self.query("#search").results(Static):
+            line.update(Text(text, style="dim"))
+
+    def choose(self) -> None:
+        """Take the choice that is selected, for an Enter that came before the card was there."""
+        self.query_one(OptionList).action_select()
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
+        if self._chosen:
+            return
+        self._chosen = True
         model = self._models[event.option_index]
         if model != "demo":
             from friday_cli.config.edit import set_value
@@ -122,14 +151,16 @@ class Welcome(Vertical):
         self.post_message(self.Chosen(None))
 
     def _show_error(self, text: str) -> None:
+        if not self.is_attached:
+            return self.notify(text, severity="error", markup=False)
         self.query_one("#trouble", Static).update(Text(text, style="bold"))
 
 
-async def _local_models() -> list[str]:
-    """The full names of the models of servers on this machine."""
+async def _local_models(seconds: float) -> list[str]:
+    """The full names of the models of servers on this machine that answer within some seconds."""
     from friday_cli import config
     from friday_cli.llm.models.local_servers import probe
 
     settings = await asyncio.to_thread(config.load)
-    found = await probe(settings.settings.providers, os.environ)
+    found = await probe(settings.settings.providers, os.environ, seconds=seconds)
     return [f"{server.provider}/{model.id}" for server in found.servers for model in server.models]
