@@ -386,5 +386,6 @@ async def _list(store: MapStore) -> int:
             ("ID", "CHANGED", "STATE", "PROFILE", "DONE", "MISSING", "SPENT"), rows, right=("DONE", "MISSING", "SPENT")
         )
     else:
+        await store.check()
         show("No batches in this folder.")
     return 0

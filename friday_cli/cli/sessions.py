@@ -132,7 +132,9 @@ def stats(as_json: bool = JSON) -> None:
 
 
 def repair() -> None:
-    """Recover a damaged session file. The damaged file is kept under another name."""
+    """Recover damaged files of sessions and batches. A damaged file is kept under another name."""
+    if (batches := data_dir() / "map.db").exists():
+        _repair_batches(batches)
     path = store_path()
     if not path.exists():
         remark("no sessions yet: nothing to repair.")
@@ -144,6 +146,21 @@ def repair() -> None:
     lost = f"; {saved.missing} events could not be read" if saved.missing else ""
     lost += f"; {saved.left_out} rows were damaged and left out" if saved.left_out else ""
     remark(f"recovered {saved.sessions} sessions with {saved.events} events, and {saved.notes} notes{lost}")
+    remark(f"the damaged file is now {with_tilde(str(saved.kept))}")
+
+
+def _repair_batches(path: Path) -> None:
+    from friday_cli.map.repair import repair as repair_batches  # most people have no batches
+
+    saved = repair_batches(path, remark)
+    if saved.kept is None:
+        remark(f"{with_tilde(str(path))} is not damaged; nothing was changed")
+        return
+    lost = f"; {saved.left_out} rows were damaged and left out" if saved.left_out else ""
+    remark(f"recovered {saved.rows['batches']} batches and the work of {saved.rows['items']} items{lost}")
+    remark(
+        "a batch that is missing is made again by its command; what it had spent before does not count for its cap then"
+    )
     remark(f"the damaged file is now {with_tilde(str(saved.kept))}")
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store import locks
-from friday_cli.store.schema import connect_tables
+from friday_cli.store.schema import DatabaseDamaged, connect_tables
 from friday_cli.store.writer import StoreWriter
 from friday_cli.system.paths import data_dir
 
@@ -88,6 +88,9 @@ class BatchRow(msgspec.Struct, frozen=True):
         return Cap(self.approved, self.approved_tokens)
 
 
+TABLES = ("batches", "items", "places", "estimates")
+
+
 def _create(db: sqlite3.Connection) -> None:
     for statement in (
         "CREATE TABLE IF NOT EXISTS batches(id TEXT PRIMARY KEY, folder TEXT NOT NULL, job TEXT NOT NULL, state TEXT NOT NULL,"
@@ -109,13 +112,18 @@ def _create(db: sqlite3.Connection) -> None:
             db.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
 
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file of batches. Raises StoreError. Blocks."""
+    return connect_tables(path, _create, TABLES)
+
+
 class MapStore:
     """The store of a folder's batches. All methods raise StoreError."""
 
     def __init__(self, folder: str, env: Mapping[str, str]) -> None:
         self.folder = folder
         self._path: Path = data_dir(env) / "map.db"
-        self._writer = StoreWriter(self._path, opener=lambda path: connect_tables(path, _create))
+        self._writer = StoreWriter(self._path, opener=connect)
 
     async def close(self) -> None:
         await self._writer.close()
@@ -182,6 +190,15 @@ class MapStore:
             return [_batch(row) for row in rows]
 
         return await self._do(work)
+
+    async def check(self) -> None:
+        """Read all of the file. Raises DatabaseDamaged: a damaged one may look as if it had no batches."""
+
+        def work(db: sqlite3.Connection) -> None:
+            if db.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+                raise DatabaseDamaged(self._path)
+
+        await self._do(work)
 
     async def end(self, batch: str, *, whole: bool, reason: str) -> None:
         """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""

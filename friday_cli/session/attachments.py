@@ -49,10 +49,13 @@ class PromptText(msgspec.Struct, frozen=True):
     of_project: str = ""
 
 
-def prompt_of_command(custom: CustomCommand, rest: str) -> PromptText:
-    """The prompt of a custom command with `rest`, what was typed after its name."""
+def prompt_of_command(custom: CustomCommand, rest: str, typed: str | None = None) -> PromptText:
+    """The prompt of a custom command with `rest`, what was written after its name. `typed` is the part of the message that was not
+    pasted (None: all)."""
     text = custom.prompt(rest)
-    return PromptText(text) if custom.own else PromptText(text, typed=rest, of_project=text)
+    if custom.own:
+        return PromptText(text, typed=typed)
+    return PromptText(text, typed=rest if typed is None else typed, of_project=text)
 
 
 async def attached(

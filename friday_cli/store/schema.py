@@ -9,12 +9,14 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from friday_cli.core.protocol.errors import StoreError, Unwritable
+
+from .file_system import file_system, is_network
 
 T = TypeVar("T")
 
@@ -24,6 +26,8 @@ NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP))
 """Error numbers of a file system without locks."""
 RETRY_S = 60.0
 """Seconds for which an operation is retried when SQLite reports "busy" without waiting."""
+MOST_NEWER = 1000
+"""Schema versions that a newer Friday may be ahead."""
 OWN_TABLES = frozenset(("sessions", "agents", "events"))
 """Tables of every schema version."""
 
@@ -33,9 +37,21 @@ class DatabaseDamaged(StoreError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
+            f"{path} is damaged and cannot be read as a file of Friday's. Nothing was changed.",
             hint="`friday sessions repair` saves what can be read and keeps the damaged file. Or replace it with a "
             "backup, and remove the -wal and -shm files next to it.",
+        )
+
+
+class NewerFile(StoreError):
+    """The session file says that a newer Friday wrote it. `same`: its tables are those of this version, so it may be damaged."""
+
+    def __init__(self, path: Path, version: int, *, same: bool) -> None:
+        known, self.version, self.same = len(MIGRATIONS), version, same
+        super().__init__(
+            f"{path} was written by a newer Friday (schema {version}; this one knows {known}). Nothing was changed.",
+            hint="Update Friday, or set FRIDAY_HOME to another folder."
+            + (" If there is no newer one, run `friday sessions repair`." if same else ""),
         )
 
 
@@ -122,12 +138,17 @@ def connect(path: Path) -> sqlite3.Connection:
     _require_locks(path)
     try:
         return retry_while_busy(lambda: _open(path))
+    except UnicodeDecodeError:  # the text of SQLite's own error
+        raise DatabaseDamaged(path) from None
     except sqlite3.Error as error:
         raise explain(error, path) from None
 
 
-def connect_tables(path: Path, create: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
-    """Open another file of Friday's data for writing. `create` makes its tables where they are missing. Raises StoreError."""
+def connect_tables(
+    path: Path, create: Callable[[sqlite3.Connection], None], tables: Collection[str]
+) -> sqlite3.Connection:
+    """Open another file of Friday's data for writing. `create` makes its tables where they are missing; a file that is not empty has
+    at least one of `tables`. Raises StoreError."""
     try:
         _make_private(path)
     except OSError as error:
@@ -142,6 +163,8 @@ def connect_tables(path: Path, create: Callable[[sqlite3.Connection], None]) -> 
             if is_network(file_system(path.parent)) or not _try_wal(db):
                 db.execute("PRAGMA journal_mode = TRUNCATE")
             db.execute("PRAGMA synchronous = NORMAL")
+            if db.execute("PRAGMA page_count").fetchone()[0] > 1 and _tables(db).isdisjoint(tables):
+                raise DatabaseDamaged(path)
             create(db)
         except BaseException:
             db.close()
@@ -150,6 +173,8 @@ def connect_tables(path: Path, create: Callable[[sqlite3.Connection], None]) -> 
 
     try:
         return retry_while_busy(opened)
+    except UnicodeDecodeError:  # the text of SQLite's own error
+        raise DatabaseDamaged(path) from None
     except sqlite3.Error as error:
         raise explain(error, path) from None
 
@@ -175,10 +200,9 @@ def _open(path: Path) -> sqlite3.Connection:
         with _one_read(db):
             version = _own_version(db, path)
         if version > known:
-            raise StoreError(
-                f"{path} was written by a newer Friday (schema {version}; this one knows {known}). Nothing was changed.",
-                hint="Update Friday, or set FRIDAY_HOME to another folder.",
-            )
+            if version > known + MOST_NEWER:
+                raise DatabaseDamaged(path)
+            raise NewerFile(path, version, same=_has_own_schema(db))
         if version == 0:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # allows a new file to shrink later
         wal = not is_network(file_system(path.parent)) and _try_wal(db)
@@ -191,6 +215,13 @@ def _open(path: Path) -> sqlite3.Connection:
     except BaseException:
         db.close()
         raise
+
+
+def _has_own_schema(db: sqlite3.Connection) -> bool:
+    """Whether the tables are exactly those of this version: then a number of a later one is damage."""
+    with closing(connect_memory()) as own:
+        query = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
+        return db.execute(query).fetchall() == own.execute(query).fetchall()
 
 
 def _plain_connection(path: Path) -> sqlite3.Connection:
@@ -210,7 +241,7 @@ def _one_read(db: sqlite3.Connection) -> Iterator[None]:
 def _own_version(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of the file, 0 for an empty one. Raises StoreError if the file belongs to another program,
     DatabaseDamaged if some of Friday's tables are missing."""
-    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    tables = _tables(db)
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if bool(tables) == bool(version) and (not tables or tables >= OWN_TABLES):
         return version
@@ -220,6 +251,10 @@ def _own_version(db: sqlite3.Connection, path: Path) -> int:
             hint="Move it away, or set FRIDAY_HOME to another folder.",
         )
     raise DatabaseDamaged(path)
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
 
 
 def _try_wal(db: sqlite3.Connection) -> bool:
@@ -279,26 +314,6 @@ def no_locks(folder: Path) -> Unwritable:
     return Unwritable(f"The file system of {folder} does not support locks.", hint="Set FRIDAY_HOME to another folder.")
 
 
-def is_network(kind: str) -> bool:
-    """Whether a file system of this kind can be shared between machines. Then write-ahead logging is not safe."""
-    return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
-
-
-def file_system(folder: Path) -> str:
-    """The kind of file system of `folder` (which need not exist), such as "ext4"; "" if unknown."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    target, best, kind = str(folder.resolve()), "", ""
-    for line in lines:
-        fields, _, rest = line.partition(" - ")
-        mount = fields.split()[4].replace("\\040", " ")
-        if len(mount) >= len(best) and (target + "/").startswith(mount.rstrip("/") + "/"):
-            best, kind = mount, rest.split(" ", 1)[0]
-    return kind
-
-
 # ---- failures ---------------------------------------------------------------------------------------------------
 
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
@@ -330,6 +345,10 @@ def retry_while_busy(work: Callable[[], T]) -> T:
         pause = min(pause * 2, 0.2)
 
 
+_CONTRADICTIONS = ("decode to UTF-8", "already exists", "duplicate column", "no such table", "no such column")
+"""Errors of a file that SQLite takes for whole, and whose texts or schema number are damaged."""
+
+
 def has_known_version(path: Path) -> bool:
     """Whether the header names a version of the file format that SQLite writes; it opens others for reading only."""
     try:
@@ -347,6 +366,8 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     if "unsupported file format" in str(error) or (
         _code(error) == sqlite3.SQLITE_READONLY and not has_known_version(path)
     ):
+        return DatabaseDamaged(path)
+    if any(words in str(error) for words in _CONTRADICTIONS):
         return DatabaseDamaged(path)
     match _code(error):
         case sqlite3.SQLITE_FULL:

@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, StoreError, Unwritable
 
-from .schema import connect, connect_memory, connect_reader, explain, retry_while_busy, roll_back
+from .schema import DatabaseDamaged, connect, connect_memory, connect_reader, explain, retry_while_busy, roll_back
 
 T = TypeVar("T")
 
@@ -157,6 +157,8 @@ class StoreWriter:
     def _fail(self, job: _WriteJob, error: Exception) -> None:
         if isinstance(error, sqlite3.Error):
             error = explain(error, self.path)
+        elif isinstance(error, UnicodeDecodeError | msgspec.MsgspecError):
+            error = DatabaseDamaged(self.path)
         elif not isinstance(error, FridayError):
             cause, error = error, StoreError(f"{self.path} could not be written: {type(error).__name__}: {error}.")
             error.__cause__ = cause

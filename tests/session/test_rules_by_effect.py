@@ -231,3 +231,19 @@ async def test_an_allow_rule_allows_what_it_names_and_no_more(harness: Harness) 
     ]
     found = await results_of(harness, calls, mode="ask", allow=("edit_file(src/**)",))
     assert [status for status, _ in found] == ["ok", "denied", "denied", "ok"]
+
+
+@pytest.mark.parametrize(("rules", "offered"), [((), "write_file(new.txt)"), (("write_file",), "")])
+async def test_no_rule_is_offered_where_a_rule_asks_which_would_win(
+    harness: Harness, rules: tuple[str, ...], offered: str
+) -> None:
+    harness.plays({"a": [does(("write_file", {"path": "new.txt", "content": "x"})), says("done")]})
+    (config_dir() / "config.toml").parent.mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text(f"[permissions]\nask = {json.dumps(list(rules))}\n")
+    async with harness.session(attended=True) as session:
+        session.start("go")
+        async for envelope in session.events():
+            if isinstance(event := envelope.event, PermissionAsked):
+                assert event.rule == offered
+                await session.answer(event.id, ApprovalAnswer("allow"))
+                break

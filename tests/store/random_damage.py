@@ -1,4 +1,4 @@
-"""`python -m tests.store.random_damage [COUNT]`: random damages of a session file and its write-ahead log, each repaired."""
+"""`python -m tests.store.random_damage [COUNT]`: damages files of sessions and of batches, with their logs, and repairs each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from friday_cli.map.job import MapJob
+from friday_cli.map.repair import repair as repair_batches
+from friday_cli.map.sources import BatchItem
+from friday_cli.map.store import MapStore
 from friday_cli.store.repair import repair
 from friday_cli.store.store import Store
 from tests.scenarios import tree
@@ -55,6 +60,40 @@ def _hurt(file: Path, rng: random.Random) -> str:
     return how
 
 
+def _job(task: str) -> MapJob:
+    return MapJob("/work", "general", "items", "items.jsonl", task)
+
+
+async def _fill_batches(path: Path) -> None:
+    store = MapStore("/work", {"FRIDAY_HOME": str(path.parents[1])})
+    for number in range(3):
+        batch = await store.begin(_job(f"look at {number}"))
+        items = [(f"key {number} {n}", BatchItem(f"line {n}", {"n": n}, "content")) for n in range(100)]
+        await store.add_places(batch.id, 0, items)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "UPDATE items SET state = 'done', result = '{\"text\": \"' || hex(randomblob(300)) || '\"}', cost = 0.01"
+        )
+        db.commit()
+        for end in ("", "-wal"):  # as a crash leaves them
+            shutil.copyfile(f"{path}{end}", path.with_name(f"kept.db{end}"))
+    await store.close()
+
+
+async def _usable_batches(path: Path) -> int:
+    """Use a file of batches as Friday does. Returns the items that are done."""
+    store, done = MapStore("/work", {"FRIDAY_HOME": str(path.parents[1])}), 0
+    try:
+        for batch in await store.batches():
+            await store.counts(batch.id)
+            done += sum(place.row is not None and place.row.state == "done" for place in await store.places(batch.id))
+        await store.begin(_job("another task"))
+        await store.check()
+    finally:
+        await store.close()
+    return done
+
+
 async def _usable(path: Path) -> int:
     """Use a file as Friday does. Returns its sessions. Raises what a person would see."""
     async with Store(path) as store:
@@ -71,16 +110,21 @@ async def _usable(path: Path) -> int:
     return len(rows)
 
 
-def run(count: int, seed: int = 1) -> list[str]:
+SESSION_FILE = ("sessions", "friday.db", _fill, repair, _usable)
+BATCH_FILE = ("done items", "map.db", _fill_batches, repair_batches, _usable_batches)
+
+
+def run(count: int, seed: int = 1, file: Any = SESSION_FILE) -> list[str]:
     """So many damages; what was wrong after a repair."""
+    what, name, fill, repair, usable = file
     rng, problems, seen = random.Random(seed), [], Counter[object]()
     with TemporaryDirectory() as top:
-        whole = Path(top, "whole", "friday.db")
-        whole.parent.mkdir()
-        asyncio.run(_fill(whole))
+        whole = Path(top, "whole", "data", name)
+        whole.parent.mkdir(parents=True)
+        asyncio.run(fill(whole))
         for number in range(count):
-            path = Path(top, f"{number}", "friday.db")
-            path.parent.mkdir()
+            path = Path(top, f"{number}", "data", name)
+            path.parent.mkdir(parents=True)
             logged = rng.random() < 0.4
             for end in ("", "-wal") if logged else ("",):
                 shutil.copyfile(whole.with_name(f"kept.db{end}") if logged else whole, f"{path}{end}")
@@ -88,18 +132,19 @@ def run(count: int, seed: int = 1) -> list[str]:
             how = f"{'log ' if file != path else ''}{_hurt(file, rng)}"
             try:
                 found = repair(path)
-                sessions = asyncio.run(_usable(path))
+                sessions = asyncio.run(usable(path))
             except Exception as error:
                 problems.append(f"damage {number} ({how}): {type(error).__name__}: {error}")
             else:
                 seen[how, "whole" if found.kept is None else "repaired"] += 1
-                seen["sessions"] += sessions
-            shutil.rmtree(path.parent)
-    print(f"  {count} damages of {SESSIONS} sessions: {dict(seen)}; {len(problems)} not repaired")
+                seen[what] += sessions
+            shutil.rmtree(path.parents[1])
+    print(f"  {count} damages of {name}: {dict(seen)}; {len(problems)} not repaired")
     return problems
 
 
 if __name__ == "__main__":
-    found = run(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    found = [problem for file in (SESSION_FILE, BATCH_FILE) for problem in run(count, file=file)]
     print("\n".join(found))
     sys.exit(bool(found))

@@ -66,6 +66,7 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     async with Store(path) as store:
         await store.create_session("/work")
+    sql(path, "CREATE TABLE later(x)")
     sql(path, "PRAGMA user_version = 99")
     before = content_of(path)
     async with Store(path) as newer:
@@ -77,6 +78,21 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     with pytest.raises(StoreError, match="newer Friday"):
         repair(path)
     assert content_of(path) == before
+
+
+@pytest.mark.parametrize("version", [99, 2**24])
+async def test_a_number_of_a_newer_form_with_the_tables_of_this_one_is_damage(path: Path, version: int) -> None:
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        await store.journal(session).append(tree(session))
+    sql(path, f"PRAGMA user_version = {version}")
+    async with Store(path) as damaged:
+        with pytest.raises(StoreError) as caught:
+            await damaged.list_sessions()
+    assert "friday sessions repair" in caught.value.hint
+    assert repair(path).sessions == 1
+    async with Store(path) as store:
+        assert len(await store.list_sessions()) == 1
 
 
 async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -277,7 +277,10 @@ class _Attempt:
             raise
         except asyncio.CancelledError:
             reply.keep()
-            self.usage = self._priced(self._usage_so_far())
+            usage = self._usage_so_far()
+            if usage == Usage() and self._gate.outage_s is None:
+                usage = self._estimate()  # the service reads the request of one that is stopped, too
+            self.usage = self._priced(usage)
             raise
         usage = self._usage_so_far()
         self.usage = self._priced(msgspec.structs.replace(usage, output=min(usage.output, most)))

@@ -75,7 +75,8 @@ class ApprovalQueue:
         is what it would change."""
         from .suggest import lets_through, suggested_rule  # most runs ask nothing
 
-        rule = suggested_rule(call)
+        asks = check is not None and bool(check.decide().rule)
+        rule = "" if asks else suggested_rule(call)  # a rule that asks wins over one that allows
         ask_id = self._new_id("p")
         fits = check is not None and call.effect == "write" and check.decide("edits").decision == "allow"
         asked = PermissionAsked(

@@ -27,7 +27,7 @@ CHECK_S = 3.0
 
 def folders(env: Mapping[str, str]) -> Facts:
     """The folders of Friday, and whether they are writable."""
-    from friday_cli.store.schema import file_system, is_network
+    from friday_cli.store.file_system import file_system, is_network
 
     for kind, folder in (
         ("config", paths.config_dir(env)),

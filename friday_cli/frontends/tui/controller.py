@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from friday_cli.session.port import SessionPort, SessionReader
     from friday_cli.session.remote import RemoteSession
 
+    from .widgets.message_queue import Draft
+
 Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
 LULL_S = 0.04
@@ -294,19 +296,20 @@ class SessionController:
         del self._pending_context[: len(context)]
         return remarks
 
-    async def say_custom(
-        self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
-    ) -> list[str]:
-        """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
+    async def say_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> list[str]:
+        """As `say`, with the prompt of a custom command and its arguments; `draft` is what the user wrote."""
+        task, images = draft.text, draft.images
         if custom.skill is not None:
+            from friday_cli.session.attachments import PromptText
             from friday_cli.session.commands import LoadSkill
 
             preface, text, note = await self.require_session().do(LoadSkill(custom.skill, rest))
-            remarks = await self.say(text, task=task, images=images, restriction=custom.restrictions(), preface=preface)
+            said = PromptText(text, draft.typed)
+            remarks = await self.say(said, task=task, images=images, restriction=custom.restrictions(), preface=preface)
             return [note, *remarks] if note else remarks
         from friday_cli.session.attachments import prompt_of_command
 
-        prompt = prompt_of_command(custom, rest)
+        prompt = prompt_of_command(custom, rest, draft.typed)
         remarks = await self.say(prompt, task=task, images=images, restriction=custom.restrictions())
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 

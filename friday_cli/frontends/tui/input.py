@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
-from friday_cli.core.protocol.messages import Image
+from friday_cli.session.attachments import PromptText
 
 from .agent_actions import AgentActions
 from .chat_screen import ChatScreen
@@ -103,7 +103,7 @@ class InputController:
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)
         else:
-            await self.send(text, draft.images)
+            await self.send(draft.text, draft)
 
     async def _kept(self, text: str) -> bool:
         """Whether a note was kept, or is in the prompt again; False when it is to be sent."""
@@ -120,11 +120,12 @@ class InputController:
         self._chat.composer.queue.put(draft, first=first)
         self._services.schedule_refresh()
 
-    async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
-        """Send a message to the main agent now."""
+    async def send(self, text: str, draft: Draft | None = None) -> None:
+        """Send a message to the main agent now; `draft` has it as the user wrote it."""
+        draft = draft or Draft(text)
         self._chat.body.transcript.position.following = True
         async with self._sending:
-            await self._report(self.controller.say(text, images=images))
+            await self._report(self.controller.say(PromptText(text, draft.typed), images=draft.images))
 
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         """Send the prompt of a custom command, now or when the agent is done."""
@@ -135,7 +136,7 @@ class InputController:
                 self._queue(draft)
             else:
                 self._chat.body.transcript.position.following = True
-                await self._report(self.controller.say_custom(custom, rest, task=draft.text, images=draft.images))
+                await self._report(self.controller.say_custom(custom, rest, draft))
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do. After a run that
@@ -163,9 +164,9 @@ class InputController:
             self._queue(draft, first=True)
             self.say_note(f"{what} waits until the agent is done; Esc stops it.")
         elif custom is None:
-            await self.send(draft.text, draft.images)
+            await self.send(draft.text, draft)
         else:
-            await self._report(self.controller.say_custom(*custom, task=draft.text, images=draft.images))
+            await self._report(self.controller.say_custom(*custom, draft))
 
     async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         """Show the remarks that the work returns, or why it failed."""

@@ -127,3 +127,27 @@ async def test_a_usage_of_the_whole_window_and_reply_is_believed() -> None:
     usage = Usage(input=200_000, output=32_000)
     bench = await ran(Model({"a": [Say("done", usage=usage)]}), me=Profile(tokens=0, time_s=0))
     assert (bench.finished().usage.context, bench.of(Notice)) == (232_000, [])
+
+
+class Silent(Model):
+    """Takes the request and says nothing."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.requests.append(request)
+        await asyncio.sleep(1_000)
+        yield ReplyDone(Message("assistant", ()), Usage(), "end_turn")
+
+
+async def test_a_request_that_is_stopped_before_its_first_byte_is_charged_by_estimate() -> None:
+    model = Silent({}, price=1e-6)
+    bench = Bench(model, me=Profile(time_s=0, tokens=0))
+    bench.root.conversation.system = "y" * 80_000
+    node = bench.begin()
+    await until(lambda: bool(model.requests))
+    await bench.tree.stop("a")
+    await until(lambda: node.ended)
+    usage = bench.root.usage
+    assert usage.estimated
+    assert 15_000 < usage.input < 30_000
+    assert usage.output == 0
+    assert usage.cost_usd > 0

@@ -238,3 +238,18 @@ async def test_a_chip_is_one_thing_for_the_cursor_for_deleting_selecting_and_und
         await chat.press("enter")
         await chat.shows("One.")
         assert str(chat.state.agents["a"].task) == f"ab{text}"
+
+
+async def test_a_long_paste_names_no_files_and_what_is_typed_beside_it_does(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        for name in ("typed.txt", "pasted.txt"):
+            (tmp_path / name).write_text(f"content of {name}")
+        chat.composer.area.post_message(events.Paste("see @pasted.txt\n" * 40))
+        await chat.pilot.pause()
+        await chat.type(" @typed.txt ")
+        await chat.press("enter")
+        await chat.idle()
+        texts = [message.text for message in chat.session._main.agent.conversation.history]
+        assert "content of typed.txt" in texts[0]
+        assert "content of pasted.txt" not in texts[0]
+        assert texts[0].count("@pasted.txt") == 40

@@ -63,7 +63,7 @@ class PlainContext:
         if self.controller.working:
             name = sanitize_line(draft.text, 40)
             raise UsageError(f"{name} has to wait: the agent is at work. Ctrl-C stops it.")
-        for remark in await self.controller.say_custom(custom, rest, task=draft.text):
+        for remark in await self.controller.say_custom(custom, rest, draft):
             self.say_note(remark, "warning")
 
     async def pick_session(self) -> None:

@@ -103,6 +103,7 @@ class Composer(Vertical):
             self.post_message(self.SendQueue())
             return
         chips, path = self.area.chips, self._recipient
+        typed = chips.typed(self.area.text)
         pictures = chips.images(text)
         self.history.add(chips.bare(text))
         self.clear()
@@ -111,7 +112,7 @@ class Composer(Vertical):
             if command:
                 self.post_message(self.ShellCommand(command, not text.startswith("!!")))
         else:
-            self.post_message(self.Submitted(Draft(text, pictures), path))
+            self.post_message(self.Submitted(Draft(text, pictures, typed), path))
 
     def aim(self, path: str, label: str = "") -> None:
         """Send messages to the agent at `path` from now on; "" is the main agent."""
@@ -142,7 +143,7 @@ class Composer(Vertical):
         draft = self.queue.take_one(index)
         if draft is None:
             return False
-        self.put(f"{draft.text}\n{self.area.text}".rstrip("\n"))
+        self.put(f"{self._shown(draft)}\n{self.area.text}".rstrip("\n"))
         return True
 
     def on_message_queue_edit_requested(self, message: MessageQueue.EditRequested) -> None:
@@ -153,9 +154,13 @@ class Composer(Vertical):
     def take_back_queue(self) -> None:
         """Put the queued messages back into the prompt, above what is typed: nothing of them is sent."""
         if drafts := self.queue.take_all():
-            text = "\n\n".join(draft.text for draft in drafts)
-            shown = self.area.chips.add_paste(text) if len(text) > MAX_RESTORED else text
+            shown = "\n\n".join(self._shown(draft) for draft in drafts)
+            shown = self.area.chips.add_paste(self.area.chips.full(shown)) if len(shown) > MAX_RESTORED else shown
             self.put(f"{shown}\n{self.area.text}".rstrip("\n"))
+
+    def _shown(self, draft: Draft) -> str:
+        """A queued message in the prompt; one with a paste is a paste as a whole, so that nothing in that names files."""
+        return draft.text if draft.typed is None else self.area.chips.add_paste(draft.text)
 
     def close_list(self) -> bool:
         """Close the list of completions. False if it is not open."""

@@ -18,10 +18,11 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Draft:
-    """A message of the user that is not sent yet."""
+    """A message of the user that is not sent yet. `typed` is the part that was not pasted, which alone names files (None: all)."""
 
     text: str
     images: tuple[Image, ...] = ()
+    typed: str | None = None
 
 
 class MessageQueue(Static):
@@ -56,7 +57,9 @@ class MessageQueue(Static):
         taken, self._drafts = self._drafts[:count], self._drafts[count:]
         self._show()
         images = tuple(image for draft in taken for image in draft.images)
-        return Draft("\n\n".join(draft.text for draft in taken), images)
+        typed = [draft.text if draft.typed is None else draft.typed for draft in taken]
+        pasted = any(draft.typed is not None for draft in taken)
+        return Draft("\n\n".join(draft.text for draft in taken), images, "\n\n".join(typed) if pasted else None)
 
     def take_one(self, index: int = -1) -> Draft | None:
         """Take out one message, the newest by default. None if there is no such message."""

@@ -44,6 +44,11 @@ class PasteChips:
         """`text` with pastes in place of their chips."""
         return _PASTE().sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
 
+    def typed(self, text: str) -> str | None:
+        """`text` without the chips of pastes; None if there are none."""
+        bare = _PASTE().sub(lambda found: "" if int(found[1]) in self._pastes else found[0], text).strip("\n")
+        return None if bare == text.strip("\n") else bare
+
     def images(self, text: str) -> tuple[Image, ...]:
         """The pictures whose chips are in `text`."""
         numbers = dict.fromkeys(int(found[1]) for found in _IMAGE().finditer(text))
