@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import Any
 
 
 def main() -> None:
@@ -24,7 +25,7 @@ def main() -> None:
 
 
 def _repair_streams() -> None:
-    """Replace closed streams by os.devnull; print `?` for characters that the encoding lacks."""
+    """Replace closed streams by os.devnull; print an ASCII sign or `?` for characters that the encoding lacks."""
     for name, mode in (
         ("stdin", "r"),
         ("stdout", "w"),
@@ -33,8 +34,24 @@ def _repair_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-        elif mode == "w" and stream.encoding.lower() != "utf-8":
-            stream.reconfigure(errors="replace")
+        elif mode == "w" and (_charset_is_old() or stream.encoding.lower() != "utf-8"):
+            _use_ascii_signs(stream)
+
+
+def _charset_is_old() -> bool:
+    """Whether the locale may name a charset other than UTF-8: a quick look, before anything is imported."""
+    name = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "utf"
+    return "utf" not in name.lower()
+
+
+def _use_ascii_signs(stream: Any) -> None:
+    """Print ASCII signs for characters that the encoding lacks. Python writes UTF-8 in the locale C: a terminal gets ASCII then."""
+    from friday_cli.system.ascii_signs import encode_errors, lacks_utf8
+
+    if stream.encoding.lower() != "utf-8":
+        stream.reconfigure(errors=encode_errors())
+    elif stream.isatty() and lacks_utf8(os.environ):
+        stream.reconfigure(encoding="ascii", errors=encode_errors())
 
 
 def _run(argv: list[str]) -> int:

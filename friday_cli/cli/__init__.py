@@ -48,7 +48,7 @@ COMMANDS = {
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
     "hooks": "Programs that run on events: list, test.",
-    "import": "Take over what Claude Code, Codex or OpenCode has.",
+    "import": "Import the settings of Claude Code, Codex or OpenCode.",
     "trust": "Trust the settings, profiles and skills of a project.",
     "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",

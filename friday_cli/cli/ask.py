@@ -14,8 +14,8 @@ from .parameters import parameter, set_parameters
 
 HELP = """Answer one prompt and exit. The answer goes to standard output, everything else to standard error.
 
-Piped input is added to the prompt ('-' reads the prompt from it); @path attaches a file. No approvals are possible: calls
-that no rule or mode allows are denied, reported to the model, and listed at the end.
+Piped input is added to the prompt ('-' reads the prompt from it); @path attaches a file. Nobody is asked: a call
+that needs your permission is denied, reported to the model, and listed at the end.
 
 Exit codes: 0 answered, 1 failed, 2 usage error, 3 no model configured, 4 no answer because calls were denied,
 5 limit reached, 75 temporary failure, 130 interrupted."""

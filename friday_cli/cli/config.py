@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -14,6 +17,8 @@ from friday_cli import config
 from friday_cli.config.edit import SavedSetting, set_value, unset_value, value_of
 from friday_cli.config.loader import user_file
 from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm.models.resolve import parse
 from friday_cli.system.paths import with_tilde
@@ -40,7 +45,9 @@ SCHEMAS = {
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `config`."""
     negative_numbers = {"ignore_unknown_options": True}  # -1 is a value, not an option
-    commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset, "schema": schema}
+    commands = {
+        "path": path, "show": show, "get": get, "set": set_, "unset": unset, "edit": edit, "schema": schema,
+    }  # fmt: skip
     add_family(app, "config", about, commands, set={"context_settings": negative_numbers})
 
 
@@ -110,6 +117,23 @@ def unset(key: str = _KEY) -> None:
         return
     output.remark(f"removed {key} from {with_tilde(saved.path)}")
     _warn_if_overridden(key, saved)
+
+
+def edit() -> None:
+    """Open your settings file in $VISUAL or $EDITOR, and check it afterwards."""
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    file = user_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        ended = subprocess.run([*shlex.split(wanted), str(file)], env=without_keys(os.environ), check=False).returncode
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{wanted} cannot be started: {error}.", hint="Set EDITOR to the command of an editor."
+        ) from None
+    if ended:
+        raise FridayError(f"{wanted} ended with exit code {ended}.")
+    config.load()
+    output.remark(f"{with_tilde(file)} is valid" if file.exists() else f"{with_tilde(file)} was not written")
 
 
 def schema(

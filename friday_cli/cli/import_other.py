@@ -40,7 +40,7 @@ def import_(
     yes: bool = typer.Option(False, "--yes", "-y", help="Write without asking."),
     as_json: bool = JSON,
 ) -> None:
-    """Take over what is configured in another assistant. With --json it is only listed."""
+    """Import what is configured in another assistant. --json only lists it."""
     folder = user_folder(load_context().directory)
     reader = import_module(f"friday_cli.extensions.importing.{assistant}")
     found: Found = reader.read(Path.home(), os.environ, working_folder())

@@ -21,8 +21,8 @@ INTRODUCTION = """\
 
 Friday reads `config.toml` in its config folder (`friday config path` shows it; `FRIDAY_HOME` moves everything). A flag
 overrides an environment variable, which overrides the file, which overrides the default. `friday config get KEY` shows
-a value, `friday config set KEY VALUE` changes it and keeps your comments, `friday config unset KEY` removes it, and
-`friday config show` lists all values with their source.
+a value, `friday config set KEY VALUE` changes it and keeps your comments, `friday config unset KEY` removes it,
+`friday config edit` opens the file in your editor and checks it, and `friday config show` lists all values with their source.
 All durations are seconds. `friday config schema config > config.schema.json` writes the JSON Schema of the file beside it; with
 `#:schema ./config.schema.json` as the first line of the file, editors complete and check it.
 

@@ -17,6 +17,7 @@ from friday_cli.core.protocol.events import AnyEvent, Envelope, encode, kind
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.session_title import session_title
 
 from . import delegations
 from .writer import StoreReader, StoreWriter
@@ -141,13 +142,8 @@ def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: 
     if depth_of(path) == 0:
         db.execute(
             "UPDATE sessions SET model = ?, title = iif(title = '', ?, title) WHERE key = ?",
-            (event.model, _title(event.task), key),
+            (event.model, session_title(event.task), key),
         )
-
-
-def _title(text: str) -> str:
-    """The title of a session: the first paragraph of its task, without piped input after it."""
-    return sanitize_line(text.strip().partition("\n\n")[0])
 
 
 def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.AgentFinished) -> None:
@@ -194,7 +190,7 @@ def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event:
 def _message_added(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.MessageAdded) -> None:
     message = event.message
     if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
-        db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (_title(message.text), key))
+        db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (session_title(message.text), key))
 
 
 _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], object]] = {

@@ -165,3 +165,15 @@ def test_a_damaged_book_of_trust_trusts_nothing_and_is_kept(console: Console) ->
 def test_names_of_files_are_made_plain(console: Console) -> None:
     console.profile(console.project / ".friday/profiles", "x\x1b[31m", "description: [bold]")
     assert "\x1b" not in console("trust").out
+
+
+def test_edit_opens_the_file_in_the_editor_and_checks_it(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", 'sh -c \'echo "mode = \\"plan\\"" > "$1"\' edit')
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert "is valid" in console("config", "edit").error
+    assert console("config", "get", "mode").out == "plan\n"
+    monkeypatch.setenv("EDITOR", 'sh -c \'echo "mode = 3" > "$1"\' edit')
+    wrong = console("config", "edit")
+    assert (wrong.code, "config.toml:1" in wrong.error) == (2, True)
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    assert "no-such-editor cannot be started" in console("config", "edit").error

@@ -110,7 +110,7 @@ def test_a_folder_with_nothing_and_one_with_more_than_is_counted(friday: Friday)
     ("find `no such text`", "**0 lines** with the text `no such text` (`grep`)"),
     ("find {last}", "**0 lines** with the text `{last}` (`grep`)"),
     ("read the pyproject.toml", "`pyproject.toml` as `read_file` shows it:\n\n```\n1\t[project]"),
-    ("read /etc/passwd", "`read_file` failed: “"), ("run `echo hi`", "`echo hi` ended so:\n\n```\nhi\n[exit 0"),
+    ("read /etc/passwd", "`read_file` failed: “"), ("run `echo hi`", "`echo hi` ended like this:\n\n```\nhi\n[exit 0"),
     ("run touch made", "`touch made` was refused: “Not permitted"), ("run the tests", CANNOT),
     ("Why is the sky blue?", CANNOT), ("hello", CANNOT),
 ])  # fmt: skip

@@ -79,7 +79,13 @@ async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> Non
     ("Count the lines\nof main.py", "", "Count the lines of main.py"),
     ("", "Mend\x1b[31m the\nbuild " + "please " * 40, "Mend the build please please"),
     ("Review this\n\n<stdin>\n+ a line of a diff\n</stdin>", "", "Review this"),
-], ids=["in one line", "shortened", "without what was piped in"])  # fmt: skip
+    ("Fix the parser. It fails at 1.5 and then stops.", "", "Fix the parser"),
+    ("Hi. Why is it slow? Look at it.", "", "Hi. Why is it slow?"),
+    ("/review the last commit. Be brief.", "", "the last commit"),
+    ("/status", "", "/status"),
+    ("[Image #1 a b.png] [Pasted #1 +40 lines] What is wrong here?", "", "What is wrong here?"),
+], ids=["in one line", "shortened", "without what was piped in", "first sentence", "longer than a greeting", "without the command",
+        "a command alone", "without chips"])  # fmt: skip
 async def test_the_title_is_the_first_prompt(store: Store, session: str, task: str, prompt: str, title: str) -> None:
     start = numbered(("a", AgentStarted(1, "p", task, "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
     await store.journal(session).append(start)

@@ -21,6 +21,13 @@ from ..protocol.run_result import Status
 
 Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
+
+
+def limit_name(limit: str) -> str:
+    """A limit as its flag names it: the log says `iterations` for turns."""
+    return "turns" if limit == "iterations" else limit
+
+
 Waiting = Callable[[Status, Quantity | None], AbstractAsyncContextManager[None]]
 """The context in which an agent waits, with its status and what it waits for."""
 
@@ -53,7 +60,7 @@ class LimitReached(Exception):
     """A limit was reached. `whose` is the path of the agent that has the limit."""
 
     def __init__(self, limit: LimitName, whose: str) -> None:
-        super().__init__(f"the {limit} limit of {whose} has no room left for a request")
+        super().__init__(f"the {limit_name(limit)} limit of {whose} has no room left for a request")
         self.limit: LimitName = limit
         self.whose = whose
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from friday_cli.core.limits.budget import limit_name
 from friday_cli.core.protocol.events import (
     LIVE,
     AgentFinished,
@@ -334,7 +335,7 @@ def _ending(outcome: RunResult) -> str:
     """How a run ended, "" for a complete one without a limit."""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        return f"stopped: the {outcome.stop_reason} limit{whose} was reached"
+        return f"stopped: the {limit_name(outcome.stop_reason)} limit{whose} was reached"
     return "" if outcome.status == "completed" else f"{outcome.status} ({outcome.stop_reason})"
 
 

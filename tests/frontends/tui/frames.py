@@ -78,17 +78,17 @@ def call(name: str, number: str, **arguments: object) -> ToolCall:
 def session() -> list[tuple[float, str, AnyEvent]]:
     """(seconds since the beginning, agent, event): a root that asked two sub-agents, one of which has ended."""
     tasks = {
-        "c1": "Find why a second failure is not waited for",
-        "c2": "Read the tests of the retry and say what they miss",
+        "c1": "Find out why it doesn't wait after a second failure",
+        "c2": "Read the retry tests and say what they miss",
     }
     first = call("delegate_task", "c1", profile="researcher", task=tasks["c1"])
     second = call("delegate_task", "c2", profile="analyst", task=tasks["c2"])
     grep, read = call("grep", "g1", pattern="backoff"), call("read_file", "r1", path="tests/test_retry.py")
     return [
-        (0, "a", AgentStarted(1, "friday", "Why does the retry not wait longer each time?", MODEL)),
-        (0, "a", MessageAdded(user("Why does the retry not wait longer each time? Mend it, please."))),
+        (0, "a", AgentStarted(1, "friday", "Why doesn't the retry wait longer each time?", MODEL)),
+        (0, "a", MessageAdded(user("Why doesn't the retry wait longer each time? Please fix it."))),
         (1, "a", TurnStarted(1)),
-        (3, "a", MessageAdded(Message("assistant", (Text("I let two helpers look."), first, second)))),
+        (3, "a", MessageAdded(Message("assistant", (Text("I'll have two sub-agents look into it."), first, second)))),
         (3, "a", ToolStarted("c1", "delegate_task", tasks["c1"])),
         (3, "a", ToolStarted("c2", "delegate_task", tasks["c2"])),
         (3, "a.1", AgentStarted(1, "researcher", tasks["c1"], MODEL, "a", "c1", tokens=40_000)),
@@ -98,7 +98,7 @@ def session() -> list[tuple[float, str, AnyEvent]]:
         (3, "a", StatusChanged("waiting_child", agents=("a.1",))),
         (4, "a.1", StatusChanged("running")),
         (4, "a.1", TurnStarted(1)),
-        (5, "a.1", MessageAdded(Message("assistant", (Text("I look for the pause."), grep)))),
+        (5, "a.1", MessageAdded(Message("assistant", (Text("I'll look for the pause."), grep)))),
         (5, "a.1", ToolStarted("g1", "grep", "backoff")),
         (6, "a.1", ToolFinished("g1", "grep", "ok", 0.04)),
         (6, "a.1", MessageAdded(Message("tool", (ToolResult("g1", "wire/http.py:43: await backoff(0)"),), "harness"))),
@@ -109,7 +109,7 @@ def session() -> list[tuple[float, str, AnyEvent]]:
         (11, "a.1", AgentFinished(1, "completed", "done", ANSWER, usage=USAGE, tree_usage=USAGE, duration_s=8.0)),
         (12, "a.2", StatusChanged("running")),
         (12, "a.2", TurnStarted(1)),
-        (13, "a.2", MessageAdded(Message("assistant", (Text("First the tests."), read)))),
+        (13, "a.2", MessageAdded(Message("assistant", (Text("I'll read the tests first."), read)))),
         (13, "a.2", ToolStarted("r1", "read_file", "tests/test_retry.py")),
         (13, "a.2", ToolFinished("r1", "read_file", "ok", 0.01)),
         (13, "a.2", MessageAdded(Message("tool", (ToolResult("r1", "def test_one_failure(): ..."),), "harness"))),
@@ -124,7 +124,7 @@ def permission() -> list[tuple[float, str, AnyEvent]]:
     wish = call("bash", "b1", command="pytest -q tests/test_retry.py", timeout_s=120)
     subject = "pytest -q tests/test_retry.py"
     return [
-        (15, "a.2", MessageAdded(Message("assistant", (Text("I run them."), wish)))),
+        (15, "a.2", MessageAdded(Message("assistant", (Text("I'll run them."), wish)))),
         (15, "a.2", StatusChanged("waiting_user")),
         (15, "a.2", PermissionAsked("p1", "b1", "bash", subject, "It runs code of this folder.", "bash(pytest *)")),
     ]
@@ -132,7 +132,7 @@ def permission() -> list[tuple[float, str, AnyEvent]]:
 
 def question() -> list[tuple[float, str, AnyEvent]]:
     """The root asks how to continue."""
-    words = "Mend only the retry, or also its tests?"
+    words = "Fix only the retry, or its tests too?"
     return [(15, "a", QuestionAsked("q1", "c9", words, ("The retry", "The retry and its tests")))]
 
 
@@ -152,7 +152,7 @@ def ended() -> list[tuple[float, str, AnyEvent]]:
         (17, "a", MessageAdded(Message("tool", (ToolResult("c1", ANSWER), ToolResult("c2", "No test.")), "harness"))),
         (17, "a", TurnFinished(1, USAGE, "tool_use", 9_000, 200_000)),
         (18, "a", TurnStarted(2)),
-        (20, "a", MessageAdded(Message("assistant", (Text("I mend it."), edit)))),
+        (20, "a", MessageAdded(Message("assistant", (Text("I'll fix it."), edit)))),
         (20, "a", ToolStarted("e1", "edit_file", "wire/http.py")),
         (20, "a", ToolFinished("e1", "edit_file", "ok", 0.02, DiffDisplay("wire/http.py", DIFF, 2, 2))),
         (20, "a", MessageAdded(Message("tool", (ToolResult("e1", "edited"),), "harness"))),
@@ -272,7 +272,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await event_chat.play(ended())
         out["change"] = event_chat.frame()
         await pilot.press("ctrl+p")
-        await event_chat.settle(has="/keys")
+        await event_chat.settle(has="/add-dir")
         out["palette"] = event_chat.frame()
         await pilot.press("escape")
         await app.input.pick_session()

@@ -19,6 +19,7 @@ from friday_cli.system.paths import with_tilde
 from ..controller import SessionController
 
 if TYPE_CHECKING:
+    from friday_cli.view.reports import RecordedSession
     from friday_cli.workspace.checkpoints.review import FileDiff
 
 MODE_HELP = (
@@ -101,21 +102,35 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
 
 async def export_file(controller: SessionController, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises FridayError."""
-    from friday_cli import __version__
-    from friday_cli.view.reports import FORMATS, RecordedSession, write_file
+    from friday_cli.view.reports import FORMATS, write_file
 
     words = rest.split(maxsplit=1)
     named = [form for name, form in FORMATS.items() if words[:1] == [name]]
     form, words = (named[0], words[1:]) if named else (FORMATS["md"], words)
-    session = controller.session
-    if session is None:
-        raise UsageError("No session is open.")
-    name = words[0] if words else f"friday-{session.id[:8]}.{form.suffix}"
+    recorded = await _recorded(controller)
+    name = words[0] if words else f"friday-{recorded.id[:8]}.{form.suffix}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    title = await lists.title(session.id) if session.facts.kept else ""
-    recorded = RecordedSession(session.id, await session.history(), __version__, title)
     await asyncio.to_thread(lambda: write_file(path, form.write(recorded), replace=False))
     return path
+
+
+async def export_text(controller: SessionController, form: str) -> str:
+    """The session as text in a format, "" for Markdown. Raises UsageError for an unknown format."""
+    from friday_cli.view.reports import FORMATS
+
+    if (form or "md") not in FORMATS:
+        raise UsageError(f"Unknown format {form!r}.", hint=f"Known formats: {', '.join(FORMATS)}.")
+    recorded = await _recorded(controller)
+    return await asyncio.to_thread(lambda: FORMATS[form or "md"].write(recorded))
+
+
+async def _recorded(controller: SessionController) -> RecordedSession:
+    from friday_cli import __version__
+    from friday_cli.view.reports import RecordedSession
+
+    session = controller.require_session()
+    title = await lists.title(session.id) if session.facts.kept else ""
+    return RecordedSession(session.id, await session.history(), __version__, title)
 
 
 async def memory_card(cwd: Path) -> str:

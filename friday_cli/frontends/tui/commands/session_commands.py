@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.session import lists
+from friday_cli.system.paths import with_tilde
 
 from ...host import terminal
 from ..controller import SessionController
@@ -42,9 +43,24 @@ async def _rename(chat: CommandContext, rest: str) -> None:
     chat.say_note("Renamed.")
 
 
-@command("export", "Write the session to a file: md, json, atif or otlp", usage="[FORMAT] [FILE]")
+@command("export", "Write the session to a file, or copy it: md, json, atif or otlp", usage="[FORMAT] [FILE | copy]")
 async def _export(chat: CommandContext, rest: str) -> None:
-    chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
+    if not rest:
+        name = f"friday-{chat.controller.require_session().id[:8]}.md"
+        folder = with_tilde(chat.controller.options.cwd)
+        choices = [
+            (name, f"{name} in {folder}"),
+            (f"~/{name}", f"~/{name}"),
+            ("copy", "The clipboard"),
+            ("?", "Another file: type its name"),
+        ]
+        rest = await chat.choose("Where should the session be written, as Markdown?", choices) or ""
+    if rest == "?":
+        chat.offer("/export md ")
+    elif rest.split()[-1:] == ["copy"]:
+        await chat.copy_text(await command_output.export_text(chat.controller, rest.removesuffix("copy").strip()))
+    elif rest:
+        chat.say_note(f"Written to {with_tilde(await command_output.export_file(chat.controller, rest))}.")
 
 
 @command("detach", "Leave; the agents go on without this terminal")

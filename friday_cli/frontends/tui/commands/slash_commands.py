@@ -76,14 +76,14 @@ async def _keys(chat: CommandContext, rest: str) -> None:
     chat.show_card(f"{keys_page(chat.keys.chosen)}\nYour own keys: {command_output.code(str(keys_file()), 200)}.{tail}")
 
 
-@command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
+@command("mode", "What runs without asking you: ask, edits, plan, auto", usage="[MODE]")
 async def _mode(chat: CommandContext, rest: str) -> None:
     names = [name for name, _ in command_output.MODE_HELP]
     if rest and rest not in names:
         raise UsageError(f"Unknown mode {rest!r}.", hint=f"Known modes: {', '.join(names)}.")
     now = chat.controller.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in command_output.MODE_HELP]
-    rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
+    rest = rest or await chat.choose(f"What runs without asking you? The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:
             await chat.controller.require_session().do(SetMode(mode))
@@ -167,22 +167,22 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
     chat.say_note(f"Rule removed: {wanted}.")
 
 
-@command("rewind", "Go back to a message of yours, with the files or without", usage="[NUMBER | undo]")
+@command("rewind", "Go back to one of your messages, with or without the files", usage="[NUMBER | undo]")
 async def _rewind(chat: CommandContext, rest: str) -> None:
     await rewind.rewind(chat, rest)
 
 
-@command("undo", "Take back your last message, with the files that were changed since or without")
+@command("undo", "Take back your last message, with or without the file changes since")
 async def _undo(chat: CommandContext, rest: str) -> None:
     await rewind.undo(chat)
 
 
-@command("fork", "A second session that begins before a message of yours", usage="[NUMBER | all]")
+@command("fork", "Start a second session from before one of your messages", usage="[NUMBER | all]")
 async def _fork(chat: CommandContext, rest: str) -> None:
     await rewind.fork(chat, rest)
 
 
-@command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
+@command("compact", "Replace the conversation by a summary", usage="[WHAT TO KEEP]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
     chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
     await chat.controller.compaction.run(chat.controller.require_session(), rest)

@@ -20,6 +20,8 @@ from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.message import Message
 
+from friday_cli.system.ascii_signs import is_linux_console, to_signs
+
 from .bursts import QUIET_S, Bursts, Pasted
 
 QUERIES = {"11": "\x1b]11;?\x07", "7501": "\x1b]7501;?\x1b\\"}
@@ -85,10 +87,11 @@ class Listening(linux_driver.LinuxDriver):
         self._on_closed = on_closed
         self._awaited: dict[str, Callable[[str], object]] = {}
         self._asked: set[str] = set()
+        self._ascii_signs = is_linux_console(os.environ)
 
     def ask(self, number: str, on_answer: Callable[[str], object]) -> None:
         """Ask one of `QUERIES`, once; `on_answer` is called on the input thread."""
-        if number in self._asked or os.environ.get("TERM", "").startswith("linux"):
+        if number in self._asked or is_linux_console(os.environ):
             return  # the console writes what it does not know
         self._asked.add(number)
         self._awaited[number] = on_answer
@@ -109,7 +112,7 @@ class Listening(linux_driver.LinuxDriver):
 
     def write(self, data: str) -> None:
         if not self._lent:
-            super().write(data)
+            super().write(to_signs(data) if self._ascii_signs else data)
 
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again after a stop. A closed window sends the same signal, with nothing to take; and where nobody

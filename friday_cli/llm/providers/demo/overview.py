@@ -18,7 +18,7 @@ COUNT = (
     "of your own. Change nothing."
 )
 COMMAND = 'python3 -I -c "import os; print(len(os.listdir()))"'
-"""It is harmless, but that cannot be told from its text: the person is asked."""
+"""It is harmless, but Friday cannot tell that from its text, so it asks the person."""
 NEXT = """\
 **Three things to try next**
 
@@ -45,8 +45,8 @@ def overview(rounds: Rounds) -> Step | End:
     """The main agent: three tasks in one reply, then the answer from what came back."""
     if not rounds:
         return Step(
-            "I start three sub-agents at the same time: a researcher reads, a coder looks for open work, an analyst "
-            "counts. The analyst will ask for a permission: allow it or refuse it. Outside of the chat it is refused.",
+            "I'll start three sub-agents at once: a researcher to read, a coder to look for open work, and an analyst to "
+            "count. The analyst will ask for permission: allow it or refuse it. Outside the chat it is refused.",
             tuple(Call("delegate_task", {"profile": name, "task": task}) for name, task in _ROLES.items()),
         )
     parts, tree = ["**What is in this folder, from three sub-agents**"], ["a  this answer"]
@@ -83,7 +83,7 @@ def _listed(text: str, rows: Sequence[str]) -> str:
 def reader(rounds: Rounds) -> Step | End:
     """The researcher: the top level, the README and one manifest."""
     if not rounds:
-        return Step("I look at the top level first.", (Call("list_dir", {"path": "."}),))
+        return Step("I'll look at the top level first.", (Call("list_dir", {"path": "."}),))
     top = rounds[0][0]
     if top.status != "ok":
         return End(f"`list_dir` {failure(top)}", success=False)
@@ -94,7 +94,7 @@ def reader(rounds: Rounds) -> Step | End:
     wanted = [name for name in (readme, next((name for name in _MANIFESTS if name in names), "")) if name]
     if len(rounds) == 1 and wanted:
         calls = tuple(Call("read_file", {"path": name, "limit": 60}) for name in wanted)
-        return Step(f"I read {' and '.join(map(code, wanted))}.", calls)
+        return Step(f"I'll read {' and '.join(map(code, wanted))}.", calls)
     shown = ", ".join([code(name, 40) for name in folders[:6]] + ["..."] * (len(folders) > 6))
     text = f"{amount(len(folders), 'folder')}{f' ({shown})' if shown else ''} and {amount(len(names), 'file')}"
     findings, unread = [], []
@@ -126,7 +126,7 @@ def searcher(rounds: Rounds) -> Step | End:
     """The coder: marked lines, and the files with tests."""
     if not rounds:
         marks = Call("grep", {"pattern": r"(^|[#/*-])\s*(TODO|FIXME)\b", "limit": 3})
-        return Step("I search for open work and for tests.", (marks, Call("glob", {"pattern": "**/*test*"})))
+        return Step("I'll search for open work and for tests.", (marks, Call("glob", {"pattern": "**/*test*"})))
     marked, tests = rounds[0]
     if marked.status != "ok" or tests.status != "ok":
         return End(f"the search {failure(marked if marked.status != 'ok' else tests)}", success=False)
@@ -139,14 +139,14 @@ def counter(rounds: Rounds) -> Step | End:
     """The analyst: lines of text by kind, and a command that needs a permission."""
     if not rounds:
         lines = {"pattern": "^", "mode": "count", "limit": 2000}
-        return Step("I count with tools first.", (Call("grep", lines), Call("list_dir", {"path": "."})))
+        return Step("I'll count with tools first.", (Call("grep", lines), Call("list_dir", {"path": "."})))
     counts, top = rounds[0]
     if counts.status != "ok":
         return End(f"`grep` {failure(counts)}", success=False)
     if len(rounds) == 1:
         return Step(
-            "Now I count the names at the top level with a command. What a program does cannot be told from its name, "
-            "so Friday asks the person.",
+            "Now I'll count the names at the top level with a command. Friday cannot tell what a program does from "
+            "its name, so it asks you.",
             (Call("bash", {"command": COMMAND}),),
         )
     names = 0 if top.text == "(. is empty)" else len(top.text.split("\n"))

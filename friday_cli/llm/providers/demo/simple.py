@@ -51,7 +51,7 @@ def find(name: str, rounds: Rounds) -> Step | End:
     if not rounds:
         lines = Call("grep", {"pattern": name, "literal": True, "ignore_case": True, "limit": SHOWN})
         names = (Call("glob", {"pattern": f"**/*{name}*"}),) if re.fullmatch(r"[\w.-]+", name) else ()
-        return Step(f"I search for {code(name)}.", (lines, *names))
+        return Step(f"I'll search for {code(name)}.", (lines, *names))
     searched, *listed = rounds[0]
     if searched.status != "ok":
         return End(f"`grep` {failure(searched)}", success=False)
@@ -72,7 +72,7 @@ def _first(found: SearchMatches) -> str:
 def read(path: str, rounds: Rounds) -> Step | End:
     """The beginning of a file."""
     if not rounds:
-        return Step(f"I read {code(path)}.", (Call("read_file", {"path": path, "limit": 60}),))
+        return Step(f"I'll read {code(path)}.", (Call("read_file", {"path": path, "limit": 60}),))
     result = rounds[0][0]
     if result.status != "ok":
         return End(f"`read_file` {failure(result)}", success=False)
@@ -82,9 +82,9 @@ def read(path: str, rounds: Rounds) -> Step | End:
 def run(command: str, rounds: Rounds) -> Step | End:
     """A command."""
     if not rounds:
-        return Step(f"I run {code(command)}.", (Call("bash", {"command": command}),))
+        return Step(f"I'll run {code(command)}.", (Call("bash", {"command": command}),))
     result = rounds[0][0]
     if result.status != "denied":
-        return End(f"{code(command)} ended so:\n\n{code_block(result.text)}", success=result.status == "ok")
+        return End(f"{code(command)} ended like this:\n\n{code_block(result.text)}", success=result.status == "ok")
     hint = f"friday ask --model demo --allow 'bash({command.split()[0]} *)' \"...\""
     return End(f"{code(command)} {failure(result)}\n\nTo allow it beforehand: {code(hint)}", success=False)
