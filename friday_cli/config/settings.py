@@ -122,6 +122,14 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     waits as long, a chat 300 seconds or more."""
 
 
+class BudgetSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Caps over all your sessions, which `friday budget set` sets (docs/fleet.md)."""
+
+    on_cap: Literal["wait", "wrap_up"] = "wait"
+    """What agents do when a cap is reached: `wait` until there is room again, or `wrap_up`: hand back what they have. For that a
+    tenth of the cap is kept."""
+
+
 class TokenBudget(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of one sub-agent."""
 
@@ -293,6 +301,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     and writes this key. NO_COLOR in the environment turns colours off."""
     permissions: Permissions = Permissions()
     limits: LimitSettings = LimitSettings()
+    budget: BudgetSettings = BudgetSettings()
     agents: AgentSettings = AgentSettings()
     context: ContextSettings = ContextSettings()
     tools: ToolSettings = ToolSettings()

@@ -26,14 +26,14 @@ from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
 from friday_cli.agents.tool_schemas import KeptSchemas
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Policy, Services
-from friday_cli.core.eventlog.log import Log
+from friday_cli.core.eventlog.log import Journal, Log
 from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import Unwritable
-from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
+from friday_cli.core.protocol.events import SCHEMA, Envelope, Notice, SessionStarted
 from friday_cli.core.protocol.format import is_caller, is_demo
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.tree import SubagentTree
@@ -88,6 +88,10 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     except BaseException:
         await store.close()
         raise
+
+
+def _log(journal: Journal, history: EventHistory, options: Options, watch: Callable[[Envelope], None]) -> Log:
+    return Log(journal, last=history.last, earlier=history.envelopes, now=options.now, watch=watch)
 
 
 def _policy(options: Options, settings: config.Settings, env: Mapping[str, str]) -> Policy:
@@ -184,8 +188,8 @@ def _build(
     settings, env = context.settings, context.env
     taint = taint_of(history)
     telemetry = telemetry_of(context, session, history)
-    watch = watcher(taint, telemetry)
-    log = Log(store.journal(session), last=history.last, earlier=history.envelopes, now=options.now, watch=watch)
+    ledger = store.ledger(session, settings.budget.on_cap, options.now)
+    log = _log(store.journal(session, ledger), history, options, watcher(taint, telemetry))
     rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
@@ -197,7 +201,7 @@ def _build(
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     services = Services(
-        log, approvals, workspace, _policy(options, settings, env), options.rng, taint, supervisor=supervisor,
+        log, approvals, workspace, _policy(options, settings, env), options.rng, taint, ledger=ledger, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")), trace=telemetry.traceparent if telemetry else None,
     )  # fmt: skip
@@ -229,7 +233,7 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers, telemetry=telemetry, skills=skills, caller=options.caller, factory=factory,
+        servers=servers, telemetry=telemetry, skills=skills, caller=options.caller, factory=factory, ledger=ledger,
     )  # fmt: skip
 
 

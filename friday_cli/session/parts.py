@@ -16,6 +16,7 @@ from friday_cli.core.agent.agent import Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
 from friday_cli.workspace.local import LocalWorkspace
@@ -54,3 +55,4 @@ class SessionParts(msgspec.Struct, eq=False):
     skills: SessionSkills
     caller: Caller | None
     factory: AgentFactory
+    ledger: SessionLedger

@@ -303,6 +303,7 @@ class Session:
         if last:
             await transport.aclose_all()
         if self._log.failure is None:  # otherwise it was reported that nothing is saved
+            await parts.ledger.close()
             await parts.store.sync()
         parts.ownership.release()
         await parts.store.close()

@@ -20,15 +20,22 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.session_title import session_title
 
 from . import delegations
+from .ledger import SessionLedger
+from .spending import settle_dead
 from .writer import StoreReader, StoreWriter
+
+AddUsage = Callable[[sqlite3.Connection, int, Envelope], None]
+"""Gets the key of a session's row and an event, before the row of its agent has that."""
 
 
 class SessionJournal:
     """Implements `core.eventlog.log.Journal` for one session. After a failed write all later writes fail, so that the
-    stored events have no gaps."""
+    stored events have no gaps. What its agents use is added to the `ledger`, for a session whose events are new."""
 
-    def __init__(self, session: str, *, writer: StoreWriter, reader: StoreReader) -> None:
-        self.session = session
+    def __init__(
+        self, session: str, *, writer: StoreWriter, reader: StoreReader, ledger: SessionLedger | None = None
+    ) -> None:
+        self.session, self._ledger = session, ledger
         self._writer = writer
         self._reader = reader
         self._failure: StoreError | None = None
@@ -37,16 +44,20 @@ class SessionJournal:
         """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
         they and all earlier ones also survive a power failure. It fails with StoreError."""
         batch = tuple(envelopes)
-        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._stop)
+        ended = self._ledger.take_ended(batch) if self._ledger is not None else ()
+        return self._writer.submit(lambda db: self._write(db, batch, ended), durable=durable, failed=self._stop)
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number greater than `after`, in order."""
         return await self._reader.read(lambda db: read_events(db, self.session, after=after))
 
-    def _write(self, db: sqlite3.Connection, envelopes: Sequence[Envelope]) -> None:
+    def _write(self, db: sqlite3.Connection, envelopes: Sequence[Envelope], ended: Sequence[int]) -> None:
         if self._failure is not None:
             raise self._failure
-        append_events(db, key_of(db, self.session), envelopes)
+        ledger = self._ledger
+        append_events(db, key_of(db, self.session), envelopes, add_usage=ledger.add if ledger is not None else None)
+        if ledger is not None:
+            ledger.stored(db, ended)
 
     def _stop(self, error: StoreError) -> None:
         self._failure = self._failure or error
@@ -67,26 +78,34 @@ def remove(db: sqlite3.Connection, session: str) -> None:
     """Remove a session with its agents and events. Raises StoreError if it does not exist."""
     key = key_of(db, session)
     db.execute("PRAGMA secure_delete = ON")  # overwrite the deleted data
+    settle_dead(db, session)
     for table in ("events", "agents"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
-def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
-    """Insert events and update the rows of the agents and the session from them."""
+def append_events(
+    db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope], *, add_usage: AddUsage | None = None
+) -> None:
+    """Insert events and update the rows of the agents and the session from them. `add_usage` adds what each says that its agent
+    used to the ledger: for new events, not for copies."""
     if not envelopes:
         return
     db.executemany(
         "INSERT INTO events(session, seq, agent, at, kind, body) VALUES (?, ?, ?, ?, ?, ?)",
         [(key, e.seq, e.agent, e.at, kind(e.event), _body(e.event)) for e in envelopes],
     )
-    project(db, key, envelopes)
+    project(db, key, envelopes, add_usage=add_usage)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (envelopes[-1].at, key))
 
 
-def project(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
-    """Update the rows of the agents and the session from events that are already stored."""
+def project(
+    db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope], *, add_usage: AddUsage | None = None
+) -> None:
+    """Update the rows of the agents and the session from events that are already stored. `add_usage` as in `append_events`."""
     for envelope in envelopes:
+        if add_usage is not None:
+            add_usage(db, key, envelope)
         update = _PROJECTIONS.get(type(envelope.event))
         if update is not None:
             update(db, key, envelope, envelope.event)

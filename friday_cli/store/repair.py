@@ -36,7 +36,7 @@ def repair(path: Path, report: Callable[[str], object] = lambda text: None) -> R
     found = salvage(path, SESSIONS, report)
     if found.kept is None:
         return Repaired()
-    sessions, events, notes = (found.rows[table] for table in SESSIONS.tables)
+    sessions, events, notes = (found.rows[table] for table in ("sessions", "events", "memories"))
     return Repaired(found.kept, sessions, events, found.missing, notes, found.left_out)
 
 
@@ -92,5 +92,5 @@ def _replacement_starts(envelopes: list[Envelope], used: set[int | None], model:
     return made
 
 
-SESSIONS = Layout(connect, ("sessions", "events", "memories"), "events", "locks", _derive)
+SESSIONS = Layout(connect, ("sessions", "events", "memories", "spending", "caps"), "events", "locks", _derive)
 """The session file. The rows of agents are derived from the events."""

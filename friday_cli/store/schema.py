@@ -109,11 +109,19 @@ def past_delegations(db: sqlite3.Connection) -> None:
     create(db)
 
 
+def spending_and_caps(db: sqlite3.Connection) -> None:
+    """What all sessions used, hold and may use."""
+    from .spending import create
+
+    create(db)
+
+
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
     initial_schema,
     reviewed_memories,
     sessions_by_use,
     past_delegations,
+    spending_and_caps,
 ]
 
 

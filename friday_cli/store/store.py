@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.limits.ledger import OnCap
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import text_of
 
-from . import delegations, locks, sessions
+from . import delegations, locks, sessions, spending
 from .crash_recovery import recovery_events
 from .journal import SessionJournal, append_events, encodable, key_of, newest_events, read_events, remove
+from .ledger import SessionLedger
 from .listing import last_conversation, list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
 from .records import SessionRow, StatRow, StoredAgent
+from .spending import SpendingCap, Used
 from .writer import StoreReader, StoreWriter
 
 POLL_S = 0.2
@@ -49,6 +52,7 @@ class Store:
         self._writer = StoreWriter(path, in_memory=in_memory)
         self._reader = StoreReader(self._writer)
         self.notes = StoredNotes(writer=self._writer, reader=self._reader)
+        self._caps: tuple[SpendingCap, ...] = ()
 
     async def __aenter__(self) -> Store:
         return self
@@ -58,7 +62,12 @@ class Store:
 
     async def open(self) -> None:
         """Check that the file can be written, so that a failure is reported early. Raises Unwritable if it cannot."""
-        await self._writer.submit(_touch)
+
+        def work(db: sqlite3.Connection) -> tuple[SpendingCap, ...]:
+            _touch(db)
+            return spending.read_caps(db)
+
+        self._caps = await self._writer.submit(work)
 
     async def close(self) -> None:
         """Finish all writes and close the file. The store cannot be used afterwards."""
@@ -83,9 +92,14 @@ class Store:
         )
         return name
 
-    def journal(self, session: str) -> SessionJournal:
-        """The journal that appends and reads the events of a session; `session` is a full id."""
-        return SessionJournal(session, writer=self._writer, reader=self._reader)
+    def journal(self, session: str, ledger: SessionLedger | None = None) -> SessionJournal:
+        """The journal that appends and reads the events of a session; `session` is a full id. With a `ledger` what they say was
+        used counts, once."""
+        return SessionJournal(session, writer=self._writer, reader=self._reader, ledger=ledger)
+
+    def ledger(self, session: str, on_cap: OnCap = "wait", now: Callable[[], float] = time.time) -> SessionLedger:
+        """The ledger of a session whose lock this process has. The store must be open."""
+        return SessionLedger(session, self._writer, self._locks, caps=self._caps, on_cap=on_cap, now=now)
 
     async def events(self, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
         """The events of a session after number `after`, of one agent or of all."""
@@ -189,6 +203,34 @@ class Store:
         """Statistics for each profile and model."""
         return await self._reader.read(sessions.stats)
 
+    # ---- spending of all sessions -------------------------------------------------------------------------------
+
+    async def caps(self) -> list[SpendingCap]:
+        """The person's caps over all sessions."""
+        return list(await self._reader.read(spending.read_caps))
+
+    async def spending(self, now: float) -> list[Used]:
+        """What each key paid in this week and today, the week first."""
+
+        def is_owned(session: str) -> bool:
+            return locks.is_owned(self._locks, session)
+
+        return await self._reader.read(lambda db: spending.usage_now(db, now, is_owned))
+
+    async def set_caps(self, caps: Sequence[SpendingCap]) -> None:
+        """Set caps; those for the same payer, period and quantity are replaced. Sessions that run obey them from their next
+        request on."""
+
+        def work(db: sqlite3.Connection) -> None:
+            for cap in caps:
+                spending.set_cap(db, cap)
+
+        await self._writer.submit(work)
+
+    async def clear_caps(self, payer: str | None) -> int:
+        """Remove the caps of a service or key ("": those for all), or every cap with None; returns how many there were."""
+        return await self._writer.submit(lambda db: spending.clear_caps(db, payer))
+
     # ---- crash recovery -----------------------------------------------------------------------------------------
 
     async def reconcile(self) -> list[str]:
@@ -223,7 +265,13 @@ def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], ma
     newest = db.execute("SELECT max(seq) FROM events WHERE session = ?", (key,)).fetchone()[0]
     if newest != known[-1].seq:
         return False
-    append_events(db, key, made)
+    settled = spending.settle_dead(db, session)
+
+    def add_usage(db: sqlite3.Connection, key: int, envelope: Envelope) -> None:
+        if envelope.agent not in settled:
+            spending.add_event(db, session, key, envelope, lambda: spending.payer_of_agent(db, key, envelope.agent))
+
+    append_events(db, key, made, add_usage=add_usage)
     return True
 
 

@@ -23,6 +23,7 @@ from .tree import (
     activity_text,
     agent_line,
     batch_progress,
+    cap_wait,
     network_wait,
     render_tree,
     shown_children,
@@ -31,6 +32,6 @@ from .tree import (
 
 __all__ = [
     "CALL_MARKS", "AgentRow", "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "agent_mark", "batch_progress", "count_findings", "finding_text", "network_wait", "not_started", "render_tree",
+    "activity_text", "agent_line", "agent_mark", "batch_progress", "cap_wait", "count_findings", "finding_text", "network_wait", "not_started", "render_tree",
     "shown_children", "status_text", "worktree_text",
 ]  # fmt: skip

@@ -252,6 +252,11 @@ class AgentView(AgentState):
         return self.newest_start.batch
 
     @property
+    def waits_for_cap(self) -> bool:
+        """Whether it waits for a cap over all sessions of the person."""
+        return self.status == "waiting_budget" and self.waiting.cap is not None
+
+    @property
     def waits_for_network(self) -> bool:
         """Whether it has no connection to its model."""
         return self.status == "waiting_rate" and self.waiting.reason == "network"

@@ -188,8 +188,16 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
 
 
 def budget_wait(agent: AgentView) -> str:
-    """What an agent with the status `waiting_budget` waits for: a part of a limit that others have reserved."""
+    """What an agent with the status `waiting_budget` waits for: a cap over all sessions, or a part of a limit that others have
+    reserved."""
+    if agent.waits_for_cap:
+        return f"waiting: {sanitize_line(str(agent.waiting.cap), 100)}"
     return "waits for cost budget" if agent.waiting.reason == "cost" else "waits for tokens"
+
+
+def cap_wait(state: SessionView) -> str:
+    """The cap over all sessions that agents wait for; "" if none waits for one."""
+    return next((budget_wait(agent) for agent in state.working if agent.waits_for_cap), "")
 
 
 def network_wait(state: SessionView, now: float) -> str:

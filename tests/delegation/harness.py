@@ -53,6 +53,17 @@ class Actors(Model):
             yield chunk
 
 
+class UncappedLedger:
+    """The ledger of a store without caps."""
+
+    def caps_of(self, service: str, key: str) -> frozenset[str]:
+        return frozenset()
+
+    def paid_by(self, agent: str, service: str, key: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class MemoryStore:
     """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
 
@@ -87,8 +98,11 @@ class MemoryStore:
     async def events(self, session: str, *, after: int = 0) -> list[Envelope]:
         return [envelope for envelope in self._drawers[session].envelopes if (envelope.seq or 0) > after]
 
-    def journal(self, session: str) -> CrashableJournal:
+    def journal(self, session: str, ledger: object) -> CrashableJournal:
         return self._drawers[session]
+
+    def ledger(self, session: str, *settings: object) -> UncappedLedger:
+        return UncappedLedger()
 
     async def past_runs(self, profile: str, model: str) -> list[PastRun]:
         return self.runs

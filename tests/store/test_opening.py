@@ -116,7 +116,7 @@ async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
         async with Store(path) as store:
-            await store.open()
+            await store.sync()
     for number, agent in ((3, "s1:a"), (7, "s1:a.2")):
         values = f"({number}, 'project', '/work', 'old {number}', '[\"t\"]', '{agent}', 5.0)"
         index = f"INSERT INTO memory_words(rowid, text, tags) VALUES ({number}, 'old {number}', 't')"

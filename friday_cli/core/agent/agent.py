@@ -11,6 +11,7 @@ import msgspec
 
 from ..eventlog.log import Log
 from ..limits.budget import Budget
+from ..limits.ledger import Ledger
 from ..limits.rate_limit import RateLimiter, SharedRateLimit
 from ..limits.retry import OFFLINE_S
 from ..limits.shared_prefix import SharedPrefixes
@@ -293,7 +294,7 @@ class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
     model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state
     of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
-    event of `log`. `traceparent` is the trace context of the program
+    event of `log`. `ledger`: what all sessions of the person use (None: nothing is counted). `traceparent` is the trace context of the program
     that started this one; `trace(path, call)` that of an agent's call or request (None: no telemetry)."""
 
     log: Log
@@ -302,6 +303,7 @@ class Services(msgspec.Struct, eq=False):
     policy: Policy
     rng: random.Random
     taint: TaintTracker
+    ledger: Ledger | None = None
     rate_limiters: dict[str, RateLimiter] = {}
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None

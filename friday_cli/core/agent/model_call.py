@@ -10,32 +10,27 @@ from functools import partial
 
 import msgspec
 
+from ..limits import ledger
 from ..limits.budget import OUTPUT_FLOOR
 from ..limits.retry import FALLBACK_AFTER_S, GATED, UNWELL, RetryPolicy
 from ..protocol.errors import ProviderError
-from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
+from ..protocol.events import AttemptFailed, Notice, Prefix
 from ..protocol.messages import Message, Text, Usage, without_thinking
 from ..protocol.provider import (
-    CallChunk,
     NoteChunk,
     Provider,
     ReplyDone,
     Request,
-    RestartChunk,
-    TextChunk,
-    ThinkingChunk,
-    UsageChunk,
 )
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
 from .next_request import measured, request_with
+from .partial_reply import TOKEN_BYTES, PartialReply
 from .prefix_check import broken_prefix, last_request
 
 log = logging.getLogger(__name__)
 
-TOKEN_BYTES = 6
-"""Bytes of text per token that no model's replies reach on average: English prose has 4 to 5, code 3 to 4."""
 _FALLS_BACK = {"refusal": "refused to answer", "quota": "cannot be paid", "not_found": "was not found"}
 """Failures that are not transient, after which the fallback model is asked, in words."""
 MAX_SEARCHES = 1000
@@ -157,7 +152,7 @@ class _Attempt:
         self._agent, self._services = call.agent, call.services
         self._provider = call.agent.conversation.provider
         self._tools, self._quiet, self._again = call.tools, call.quiet, again
-        self.reply = _PartialReply(call)
+        self.reply = PartialReply(call.agent, call.services, attempt=call.attempts, quiet=call.quiet)
         self.request: Request | None = None
         self.usage = Usage()
         self.doubted = ""
@@ -199,18 +194,27 @@ class _Attempt:
         fresh = prompt if conversation.cache_missed else max(0, prompt - conversation.sent)
         want = min(provider.max_output, services.policy.max_output, room)
         reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
-        self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
-        self._most_context = provider.window + reservation.output
-        output = 0
+        output, held = 0, None
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
+            if services.ledger is not None:
+                sent, last = Usage(input=fresh, cache_read=prompt - fresh), agent.budget.opened
+                waiting = partial(agent.slot.waiting, "waiting_budget")
+                held = await ledger.hold(
+                    services.ledger, agent.path, provider, reservation, sent=sent, last=last, waiting=waiting
+                )
+            self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
+            self._most_context = provider.window + reservation.output
             async with self._rate_limit_slot():
+                await ledger.begin(services.ledger, held)
                 done = await self._read_stream(request)
             output = done.usage.output
             services.prefixes.add_usage(provider.rate_limit_key, done.usage)
             return done
         finally:
             TRACEPARENT.reset(outer)
+            if services.ledger is not None and held is not None:
+                services.ledger.end(held, agent.path)
             agent.budget.settle(reservation, self.usage.billed, self.usage.cost_usd, output=output)
             agent.account(self.usage)
 
@@ -324,73 +328,6 @@ class _Attempt:
         return msgspec.structs.replace(
             usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost
         )
-
-
-class _PartialReply:
-    """What is received of a reply so far: publishes its deltas, and keeps its text in case it breaks. `reported` is the usage
-    that the service reported before the end."""
-
-    def __init__(self, call: ModelCall) -> None:
-        self._agent, self._services, self._attempt, self._quiet = call.agent, call.services, call.attempts, call.quiet
-        self.reported: Usage | None = None
-        self._text: list[str] = []
-        self._offset = self._thought = self._bytes = 0
-        self._arguments: dict[int, int] = {}
-
-    @property
-    def text(self) -> str:
-        """The text of the reply so far."""
-        return "".join(self._text)
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything of it was received."""
-        return bool(self._bytes or self._arguments)
-
-    @property
-    def output(self) -> int:
-        """An estimate of the output tokens so far: text, thinking, and arguments of calls."""
-        return (self._bytes + sum(self._arguments.values()) + 3) // 4
-
-    @property
-    def least_output(self) -> int:
-        """The least output tokens that so many bytes can be."""
-        return (self._bytes + sum(self._arguments.values())) // TOKEN_BYTES
-
-    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk | UsageChunk | RestartChunk) -> None:
-        turn = self._agent.turn
-        match chunk:
-            case TextChunk(text=text):
-                self._show(TextDelta(turn, self._attempt, self._offset, text))
-                self._offset += len(text)
-                self._bytes += _bytes(text)
-                self._text.append(text)
-            case ThinkingChunk(text=text):
-                self._show(ThinkingDelta(turn, self._attempt, self._thought, text))
-                self._thought += len(text)
-                self._bytes += _bytes(text)
-            case CallChunk(index=index, name=name, chars=chars):
-                self._show(CallDelta(turn, self._attempt, index, name, chars))
-                self._arguments[index] = chars
-            case UsageChunk(usage=usage):
-                self.reported = usage
-            case RestartChunk():
-                self._show(TextDelta(turn, self._attempt, 0, ""))
-                self._offset = self._thought = 0
-                self._text.clear()
-
-    def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
-        if not self._quiet:
-            self._services.log.live(self._agent.path, delta)
-
-    def keep(self) -> None:
-        """Store the text of a broken reply in the agent, which keeps that of an earlier try when there is none."""
-        if self._text and not self._quiet:
-            self._agent.streaming = self.text
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _duration_text(seconds: float) -> str:

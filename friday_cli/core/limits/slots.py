@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from ..eventlog.log import Log
 from ..protocol.run_result import Status
-from ..protocol.waiting import StatusChanged, WaitReason
+from ..protocol.waiting import CapReached, StatusChanged, WaitReason
 from .clock import Clock
 
 
@@ -65,11 +65,12 @@ class RunSlot:
         *,
         wait_s: float | None = None,
         agents: tuple[str, ...] = (),
+        cap: CapReached | None = None,
         resume: bool = True,
     ) -> AsyncIterator[None]:
         """Wait for something inside the context; `StatusChanged` has the meaning of what it is for. Without `resume` it is not
         ended: a call of `resume_single` must follow."""
-        entry = StatusChanged(status, reason, wait_s, agents)
+        entry = StatusChanged(status, reason, wait_s, agents, cap=cap)
         self._waits.append(entry)
         if len(self._waits) >= self._parallel:
             self.release()

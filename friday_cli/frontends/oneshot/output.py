@@ -19,6 +19,7 @@ from friday_cli.core.protocol.events import (
     MessageAdded,
     Notice,
     SessionStarted,
+    StatusChanged,
     TextDelta,
     TurnFinished,
     encode,
@@ -254,6 +255,8 @@ class TextWriter(OutputWriter):
             self._report_wait(envelope.agent, event)
         elif isinstance(event, TurnFinished):
             self._outage_reported = False
+        elif isinstance(event, StatusChanged) and event.cap is not None and not (self._quiet or self._progress):
+            self._remark(f"{envelope.agent}: waiting: {event.cap}. `friday budget set` raises it.")
         if self._area:
             self._area.update(self._lines)
 

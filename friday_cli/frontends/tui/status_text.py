@@ -11,7 +11,7 @@ from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.system.paths import with_tilde
 from friday_cli.system.project_search import repository_top
-from friday_cli.view import network_wait
+from friday_cli.view import cap_wait, network_wait
 
 from .controller import SessionController
 from .widgets.status_bar import StatusFacts
@@ -57,7 +57,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
         cost="" if demo or not totals.billed else cost(totals),
         running=running,
         waiting=waiting,
-        offline=network_wait(state, time.time()),
+        offline=network_wait(state, time.time()) or cap_wait(state),
         asks=len(state.asks),
         compacting=controller.compaction.running,
         hint=hint,

@@ -132,6 +132,13 @@ async def _cost(chat: CommandContext, rest: str) -> None:
     chat.show_card(cards.cost_card(chat.controller.state))
 
 
+@command("budget", "Caps over all your sessions: what is used; change one", usage="[CAP AMOUNT [KEY] | clear]")
+async def _budget(chat: CommandContext, rest: str) -> None:
+    from . import budget  # the store, which a chat without a session does not need
+
+    await budget.run(chat, rest)
+
+
 @command("permissions", "The mode and the rules; remove one", usage="[remove [RULE]]")
 async def _permissions(chat: CommandContext, rest: str) -> None:
     session = chat.controller.session

@@ -8,8 +8,9 @@ from itertools import takewhile
 
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.protocol.waiting import StatusChanged
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun, not_started
+from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun, not_started, status_text
 
 
 class PlainWriter:
@@ -26,6 +27,8 @@ class PlainWriter:
         self._open_calls: list[ToolRun] = []
         self._ended_run: int | None = None
         """The run of the main agent whose end is known; None before the first call of `follow`, which sees old runs."""
+        self._waiting: dict[str, StatusChanged] = {}
+        """What was said that agents wait for, by path."""
         self._notices = 0
         """How many notices of all agents were printed; those of the main agent are in its transcript."""
 
@@ -35,6 +38,10 @@ class PlainWriter:
         if root is not None:
             self._root(root)
         self._children(state)
+        for agent in state.agents.values():
+            if agent.waits_for_cap and self._waiting.get(agent.path) is not agent.waiting:
+                self._waiting[agent.path] = agent.waiting
+                self._say(f"Note: {agent.path} {status_text(state, agent)}. /budget raises it.")
         for path, note in state.notices[self._notices :]:
             if path != "a":
                 self._item(note)

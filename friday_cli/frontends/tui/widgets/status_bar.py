@@ -24,7 +24,7 @@ MIN_HINT = 12
 class StatusFacts:
     """What the line shows. `context` is the used share of the context window (0 to 1) and `free` the tokens left of it,
     None if unknown. `badge` marks a model that is not an AI model. `sandbox` names the sandbox of commands. `offline`:
-    when a connection is tried again, "" with one."""
+    what all wait for: a connection, or a cap over all sessions; "" for neither."""
 
     folder: str = ""
     branch: str = ""
