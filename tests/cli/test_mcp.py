@@ -238,7 +238,7 @@ def test_a_trusted_agent_file_defines_servers_and_they_are_in_the_question(conso
     ]
     console.profile(folder, "tester", "description: d", *servers)
     assert (
-        "  .claude/agents/tester.md: play: MCP server, run in the sandbox with network access: npx -y play\n"
+        "  .claude/agents/tester.md: play: MCP server, run in the sandbox with network access: npx -y play; what it runs is not checked\n"
         in console("trust").out
     )
     escaped = [servers[0].replace("mcp", "\\x6dcp").join(('"', '"')).replace(':"', '":'), *servers[1:]]

@@ -9,7 +9,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope, Notice
-from friday_cli.store import repair as repair_module
+from friday_cli.store import salvage as salvage_module
 from friday_cli.store.repair import Repaired, repair
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
@@ -113,10 +113,10 @@ async def test_the_progress_with_a_large_file_is_reported(path: Path, monkeypatc
     said: list[str] = []
     repair(copy, said.append)
     assert said == []
-    monkeypatch.setattr(repair_module, "LARGE", 100_000)
+    monkeypatch.setattr(salvage_module, "LARGE", 100_000)
     repair(path, said.append)
     assert said[:2] == ["checking 0 MB", "the file is damaged; reading what is left of it"]
-    assert said[2:] == [f"searching its pages for more events: {part} %" for part in range(10, 110, 10)]
+    assert said[2:] == [f"searching its pages for more rows: {part} %" for part in range(10, 110, 10)]
 
 
 async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:
