@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.console import ROOT, Console, plain
 
-SHIPPED = {"analyst", "coder", "general", "researcher", "summarizer"}
+SHIPPED = {"analyst", "coder", "general", "researcher", "reviewer", "summarizer"}
 
 
 def mine(console: Console) -> Path:
@@ -90,7 +90,7 @@ def test_shipped_profiles_that_can_run_or_write_ask_for_checks_and_changed_files
     asked = {name: console.ok("profiles", "show", name).out for name in sorted(SHIPPED)}
     assert {name: [word for word in ("checks", "changed") if f"`{word}`" in text] for name, text in asked.items()} == {
         "analyst": ["checks"], "coder": ["checks", "changed"], "general": ["checks", "changed"],
-        "researcher": [], "summarizer": [],
+        "researcher": [], "reviewer": ["checks"], "summarizer": [],
     }  # fmt: skip
     for name, text in asked.items():
         tools = rows[name]["tools"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-SHIPPED = {"analyst", "coder", "general", "researcher", "summarizer"}
+SHIPPED = {"analyst", "coder", "general", "researcher", "reviewer", "summarizer"}
 PARTS = ("friday_cli", "profiles", "pyproject.toml", "README.md", "LICENSE")
 pytestmark = pytest.mark.slow
 

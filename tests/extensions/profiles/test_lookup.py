@@ -18,7 +18,7 @@ from friday_cli.extensions.profiles import Profile, lookup, render
 from friday_cli.system.paths import cache_dir
 
 REPOSITORY = Path(__file__).parents[3]
-SHIPPED = ("analyst", "coder", "general", "researcher", "summarizer")
+SHIPPED = ("analyst", "coder", "general", "researcher", "reviewer", "summarizer")
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +41,11 @@ def project(tmp_path: Path, *, trusted: bool = True) -> trust.Trust:
 
 
 class TestShipped:
-    def test_all_five_without_a_word_of_complaint(self) -> None:
+    def test_all_of_them_without_a_word_of_complaint(self) -> None:
         found = profiles.load()
         assert found.names() == SHIPPED
         assert found.problems == ()
-        assert [profile.notices for profile in found.found.values()] == [()] * 5
+        assert [profile.notices for profile in found.found.values()] == [()] * len(SHIPPED)
         assert {profile.origin for profile in found.found.values()} == {"shipped"}
 
     def test_who_delegates_to_whom(self) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from friday_cli import config
 from friday_cli.session.commands import MeasureContext
-from tests.frontends.tui.chat import Chat, does, opened
+from friday_cli.view import ResultItem
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.frontends.tui.terminal_fixture import Terminal
 from tests.llm.models.test_local_servers import serving
 
@@ -124,6 +125,29 @@ async def test_undo_takes_the_last_message_back_with_its_files(tmp_path: Path) -
         assert not (tmp_path / "new.txt").exists()
         assert "› hello" in chat.frame
         assert chat.composer.text == "write it"
+
+
+async def test_a_review_is_done_by_the_reviewer_and_marks_what_it_opened(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("x = 1\n")
+    found = [{"claim": "x is never used", "evidence": "app.py:1"}, {"claim": "y is lost", "evidence": "gone.py:7"}]
+    turns = {
+        "a": [delegates("Review it", profile="reviewer"), {"text": "Two defects."}],
+        "a.1": [does("read_file", path="app.py"), does("task_result", result="Two.", status="success", findings=found)],
+    }
+    async with opened(tmp_path, turns) as chat:
+        await chat.say("/review --exec=x", shows="is not a branch or commit")
+        chat.composer.clear()
+        await chat.say("/review main")
+        await chat.until(lambda: chat.state.root is not None and chat.state.root.ended)
+        chat.has("main...HEAD`", "1 [seen], 1 [not seen]")
+        agent = chat.state.agents["a.1"]
+        assert agent.profile == "reviewer"
+        assert [
+            finding.seen for item in agent.transcript if isinstance(item, ResultItem) for finding in item.findings
+        ] == [
+            True,
+            False,
+        ]
 
 
 async def keep(chat: Chat, note: str, key: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,25 @@ INIT = (
     "Look at this project and write a file AGENTS.md for coding agents: what it is, where things are, how to build, test "
     "and check it, and the conventions that cannot be seen at once. Under 100 lines. If there is one already, improve it."
 )
+
+
+REVIEW = (
+    "@reviewer Review {what}. Then list each defect for me, the most serious first, with file:line, and mark each with what its "
+    "evidence was: whether Friday saw the reviewer open or run it, or not."
+)
+_REVISION = re.compile(r"[\w./~^@{}-]+")
+
+
+def review_task(rest: str) -> str:
+    """The message of `/review`; `rest` names a branch, tag or commit, or is empty. Raises UsageError for anything else."""
+    if not rest:
+        return REVIEW.format(what="my uncommitted changes (`git diff HEAD`, and files that git does not know yet)")
+    if not _REVISION.fullmatch(rest) or rest.startswith("-"):
+        raise UsageError(f"{sanitize_line(rest, 60)} is not a branch or commit.", hint="Write /review [BASE | COMMIT].")
+    return REVIEW.format(
+        what=f"what is new since `{rest}` (`git diff {rest}...HEAD`) if `{rest}` is a branch or tag; if it is a commit, that commit "
+        f"alone (`git show {rest}`)"
+    )
 
 
 def code(text: str, limit: int = 120) -> str:

@@ -195,7 +195,12 @@ async def _compact(chat: CommandContext, rest: str) -> None:
     await chat.controller.compaction.run(chat.controller.require_session(), rest)
 
 
-@command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))
+@command("review", "Let a sub-agent review your changes, a branch or a commit", usage="[BASE | COMMIT]", idle=True)
+async def _review(chat: CommandContext, rest: str) -> None:
+    await chat.send(command_output.review_task(rest))
+
+
+@command("diff", "What the agents changed, by agent and file: accept it or put it back")
 async def _diff(chat: CommandContext, rest: str) -> None:
     bench = rewind.ChatReviewActions(chat)
     rows = await bench.changed_files()
