@@ -129,6 +129,8 @@ def _type(kind: Any) -> str:
             return _type(next(other for other in get_args(kind) if other is not type(None)))
     if get_origin(kind) is tuple and validate.struct_in(get_args(kind)[0]) is not None:
         return "list of tables"
+    if get_origin(kind) is dict and get_args(kind)[1] is Any:
+        return "table"
     names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", tuple: "list of texts"}
     return names.get(get_origin(kind) or kind, "table of texts")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -57,8 +57,12 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The environment variable with the API key. Empty: the known variable of NAME, or the key stored by `friday auth`."""
     headers: dict[str, str] = {}
     """Additional HTTP headers of each request."""
-    api: Literal["", "responses", "chat"] = ""
-    """Which OpenAI API to use. Empty: `responses` at api.openai.com, `chat` everywhere else."""
+    extra: dict[str, Any] = {}
+    """Additional fields of each request's JSON, such as `{ provider = { order = ["x"] } }` for OpenRouter. They replace Friday's own, except
+    the conversation, the tools and the model."""
+    api: Literal["", "responses", "chat", "messages"] = ""
+    """Which API to use: OpenAI's `responses` or `chat`, or Anthropic's `messages` (`/v1/messages` below the base URL). Empty: `messages` for
+    `anthropic`, `responses` at api.openai.com, `chat` everywhere else."""
     transport: Literal["http", "sdk"] = "http"
     """`http` sends requests directly; `sdk` uses the vendor's Python package (slower to start)."""
     platform: Literal["", "bedrock", "vertex", "foundry", "azure"] = ""

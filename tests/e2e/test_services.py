@@ -10,7 +10,7 @@ from friday_cli.core.protocol.messages import LEFT_OUT
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import refused
 from tests.servers import openai_events as openai
-from tests.servers.fake_model_server import WIRES, Say, Turn, Wire, events, reply, sse
+from tests.servers.fake_model_server import WIRES, Say, Turn, Wire, events, reply, sse, thinking
 from tests.servers.script_player import Reply, document
 
 on_every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -135,3 +135,17 @@ def test_a_wait_that_a_stream_asks_for_is_kept(friday: Friday) -> None:
     with friday.meets(lambda t: Say("late") if t.tries else document_, "responses"):
         assert friday("hi").out == "late\n"
     assert '"retry_s":0.' in friday.attempts()
+
+
+def test_any_provider_can_have_any_api_and_extra_fields(friday: Friday) -> None:
+    with thinking(lambda t: Say("hello"), "messages") as server:
+        friday.setenv("KIMI_API_KEY", "sk-canary-0123456789")
+        friday.model = "kimi/k3"
+        settings = f'[providers.kimi]\nbase_url = "{server.url}/v1"\napi = "messages"\n'
+        friday.config.write_text(settings + 'extra = { provider = { order = ["x"] } }\n', encoding="utf-8")
+        ran = friday("hi")
+        assert (ran.code, ran.out) == (0, "hello\n"), ran.err
+        assert server.turns[0].body["provider"] == {"order": ["x"]}
+        friday.config.write_text(settings + "extra = { messages = 1 }\n", encoding="utf-8")
+        ran = friday("hi")
+        assert (ran.code, "cannot replace messages" in ran.err) == (2, True)

@@ -52,6 +52,7 @@ def create_provider(
         "price": cost_function(service, choice.model, assume=settings.limits.assume_price, env=env),
         "price_step": 0 if service.settings.prices.given else prices.step(service.catalog_name, choice.model),
         "transport": service.settings.transport,
+        "extra": service.settings.extra,
     }
     if service.api == "messages":
         from ..providers.anthropic import AnthropicProvider

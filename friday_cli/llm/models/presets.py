@@ -64,6 +64,8 @@ _SCRIPTED_USAGE = {"demo": "demo alone: it has no other model", "scripted": "scr
 """How to write their model names."""
 
 _VENDORS = {"bedrock": "anthropic", "vertex": "anthropic", "foundry": "anthropic", "azure": "openai"}
+_FIXED = frozenset(("messages", "input", "system", "instructions", "tools", "tool_choice", "model", "stream"))
+"""Fields of a request that `extra` cannot replace."""
 _LOGINS = ("ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID")
 
 
@@ -183,12 +185,17 @@ def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapp
             f"The provider {name!r} has no base_url.", hint=f"Set base_url under [providers.{name}] in config.toml."
         )
     official = not settings.platform and _host(base_url) == _host(preset.base_url)
+    if fixed := sorted(_FIXED & settings.extra.keys()):
+        raise UsageError(
+            f"`extra` of [providers.{name}] cannot replace {', '.join(fixed)}.", hint="Remove it from config.toml."
+        )
+    api = _api(preset, settings, base_url)
     login = next((v for v in _LOGINS if env.get(v)), "") if name == "anthropic" and official else ""
     return ModelService(
         name=name,
         title=preset.title,
-        base_url=base_url.rstrip("/"),
-        api=_api(preset, settings, base_url),
+        base_url=_messages_root(base_url.rstrip("/")) if api == "messages" else base_url.rstrip("/"),
+        api=api,
         keys=key_variables(name, providers),
         local=preset.local,
         official=official,
@@ -263,6 +270,11 @@ def _api(preset: Preset, settings: ProviderSettings, base_url: str) -> Api:
     if settings.api:
         return settings.api
     return "responses" if settings.platform == "azure" or _host(base_url) == "api.openai.com" else "chat"
+
+
+def _messages_root(base_url: str) -> str:
+    """A base URL of the Messages API, whose path begins with `/v1` itself."""
+    return base_url.removesuffix("/v1")
 
 
 def _host(url: str) -> str:

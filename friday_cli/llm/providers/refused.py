@@ -42,7 +42,8 @@ _IMAGE = pattern(
     re.I,
 )
 _TOOL = pattern(
-    r"\btools[.\[](\d+)\]?[.\w]*\b(?:input_schema|parameters)\b|invalid schema for function '([\w-]+)'", re.I
+    r"\b(?:function_declarations|tools)[.\[](\d+)\]?(?!\S*function_declarations)[.\w]*\b(?:input_schema|parameters)\b|invalid schema for function '([\w-]+)'",
+    re.I,
 )
 _MOST_IMAGE_TRIES = 3
 """Refusals after which all images are left out, not only the newest ones."""

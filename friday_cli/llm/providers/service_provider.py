@@ -105,7 +105,7 @@ class ServiceProvider(ABC):
     """A model of a service; see `core.protocol.provider.Provider`.
 
     `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
-    `price_step` is the input in tokens above which every token of a request costs more (0: none). `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
+    `price_step` is the input in tokens above which every token of a request costs more (0: none). `extra` are more fields of a request. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
     platform always uses the SDK.
     """
 
@@ -125,6 +125,7 @@ class ServiceProvider(ABC):
         max_output: int,
         price: Callable[[Usage], float | None] | None = None,
         price_step: int = 0,
+        extra: dict[str, Any] | None = None,
         transport: Transport = "http",
         web_search: bool = False,
     ) -> None:
@@ -134,6 +135,7 @@ class ServiceProvider(ABC):
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
         self.price_step = price_step
+        self._extra = extra or {}
         self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
         self._sent: dict[str, Any] = {}
         """The body that was sent last."""
@@ -197,7 +199,7 @@ class ServiceProvider(ABC):
             send = get_transport(self._transport)
             try:
                 history = EncodedHistory.of(request) if self._transport == "http" else None
-                body = self._sent = without(self._body(request, history), self._omitted)
+                body = self._sent = without({**self._body(request, history), **self._extra}, self._omitted)
                 async with aclosing(send(self._endpoint_for(request), self.path, body)) as events:
                     async for event in events:
                         silent -= 1

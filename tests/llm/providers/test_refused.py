@@ -36,6 +36,10 @@ CASES: dict[str, tuple[Wire, str, str, dict[str, Any], dict[str, Any]]] = {
     "chat temperature": ("chat", "temperature is not supported", "temperature", {"temperature": 0.5}, {}),
     "chat reasoning": ("chat", "messages.1.reasoning_content: property is unsupported", "reasoning_content", {"messages": THOUGHT}, {}),
     "chat tool": ("chat", "Invalid schema for function 'mcp_odd': anyOf is not permitted", "mcp_odd", {"tools": ODD}, {}),
+    "chat tool of Gemini": (
+        "chat", "Unknown name \"exclusiveMinimum\" at 'tools[0].function_declarations[1].parameters.properties[0].value'", "mcp_odd",
+        {"tools": ODD}, {},
+    ),
     "responses summary": (
         "responses", "Your organization must be verified to generate reasoning summaries (reasoning.summary).", '"summary"', {}, {},
     ),
