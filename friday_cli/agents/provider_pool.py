@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError
@@ -28,6 +28,8 @@ class ProviderPool:
         self._substituted: set[str] = set()
         """Model names of agent files about which `substitution_note` told."""
         self._choices: dict[Provider, models.ModelChoice] = {}
+        self._wrap: Callable[[Provider], Provider] | None = None
+        self._wrapped: dict[Provider, Provider] = {}
 
     def get(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
         """The provider of a model; with `web_search` its service can search the web."""
@@ -43,10 +45,24 @@ class ProviderPool:
         choice = models.resolve(name, self._settings, env=self._env, effort=effort, source=source)
         return self.get(choice), choice.effort
 
+    def wrap_children(self, wrap: Callable[[Provider], Provider] | None) -> None:
+        """From now on give children what `wrap` makes of a provider; None: the provider itself."""
+        self._wrap = wrap
+
     def for_child(
         self, parent: Provider, profile: Profile, inherited: Effort | None = None
     ) -> tuple[Provider, Effort | None]:
         """The provider and effort of a child with `profile` whose parent uses `parent` with the effort `inherited`."""
+        provider, effort = self._unwrapped(parent, profile, inherited)
+        if self._wrap is None or provider in self._wrapped.values():
+            return provider, effort
+        if provider not in self._wrapped:
+            self._wrapped[provider] = self._wrap(provider)
+        return self._wrapped[provider], effort
+
+    def _unwrapped(
+        self, parent: Provider, profile: Profile, inherited: Effort | None
+    ) -> tuple[Provider, Effort | None]:
         parent = model_below(parent)
         effort = profile.effort or None
         if is_demo(parent.name):  # the demo must cost nothing, whatever model the settings name

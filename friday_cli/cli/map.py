@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from friday_cli.core.protocol.errors import Unwritable, UsageError
-from friday_cli.frontends.options import SESSION, SHARED, Option
+from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
 from friday_cli.system.paths import text_of, working_folder
 
 from .help import HelpCommand
+from .map_options import OPTIONS, job_of
 from .output import on_terminal, remark, show, show_table, when
 from .parameters import parameter, set_parameters
 
 if TYPE_CHECKING:
-    from friday_cli.map.job import MapJob, Source
+    from friday_cli.map.job import MapJob
     from friday_cli.map.store import MapStore
 
 HELP = """Run one task for each of many items, under one cap of cost.
@@ -39,93 +39,7 @@ named by its content, task, profile, model, schema and check.
 
 Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
 
-_ITEMS, _LIMITS, _RUN = "Items", "Limits", "Batch"
-_SHARED = {option.dest: option for option in SHARED}
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        ("--items",),
-        "text",
-        "File with a JSON value in each line, .csv or .tsv with a header, .parquet, SQLite, or a folder with --glob.",
-        "FILE",
-        group=_ITEMS,
-    ),
-    Option(("--query",), "text", "The select that gives the items of a SQLite file.", "SQL", group=_ITEMS),
-    Option(("--glob",), "text", "Files as items: {path}, {name}, {content}.", "PATTERN", group=_ITEMS),
-    Option(("--over",), "text", "Command whose output lines are the items: {line}.", "COMMAND", group=_ITEMS),
-    Option(
-        ("--task",),
-        "text",
-        "Task with fields of the item, such as {path}; {item} is all of it. Default: {item}.",
-        "TEMPLATE",
-        group=_RUN,
-    ),
-    Option(("--schema",), "text", "JSON Schema of each result: a file or its text.", "SCHEMA", group=_RUN),
-    Option(
-        ("--check",),
-        "text",
-        "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.",
-        "COMMAND",
-        group=_RUN,
-    ),
-    Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
-    Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
-    Option(
-        ("--engine",),
-        "text",
-        "Where the items run: here (default), or on a Ray cluster.",
-        "ENGINE",
-        ("embedded", "ray"),
-        _RUN,
-    ),
-    Option(
-        ("--output",),
-        "text",
-        "Write the results to this file: .csv, a table of a SQLite file (.db, .sqlite), else JSON lines.",
-        "FILE",
-        group=_RUN,
-    ),
-    Option(("--output-table",), "text", "Table for the results in a SQLite file (friday_results).", "NAME", group=_RUN),
-    Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
-    Option(
-        ("--max-cost",),
-        "float",
-        "US dollars for the whole batch; this or --max-tokens is required.",
-        "USD",
-        group=_LIMITS,
-    ),
-    Option(("--per-item-cost",), "float", "US dollars for one item.", "USD", group=_LIMITS),
-    Option(
-        ("--max-tokens",),
-        "int",
-        "Tokens for the whole batch: uncached input, cache writes and output.",
-        "N",
-        group=_LIMITS,
-    ),
-    Option(("--per-item-tokens",), "int", "Tokens for one item.", "N", group=_LIMITS),
-    Option(("--assume-price",), "flag", "Count a model of unknown price as its vendor's dearest.", group=_LIMITS),
-    Option(("--parallel",), "int", "Items at the same time (8).", "N", group=_LIMITS),
-    Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
-    *(
-        _SHARED[name]
-        for name in ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "cwd")
-    ),
-    Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
-)
 ACTIONS = ("status", "results", "retry", "cancel")
-KEPT = (
-    "model",
-    "effort",
-    "subagent_model",
-    "mode",
-    "allow",
-    "deny",
-    "add_dir",
-    "trust",
-    "no_mcp",
-    "config",
-    "assume_price",
-)
-"""Options of the session, which are part of the batch."""
 
 
 def register(app: typer.Typer, _: str) -> None:
@@ -157,7 +71,7 @@ def _map(values: dict[str, Any]) -> int:
         return asyncio.run(_with_store(MapStore(folder, os.environ), what, batch or ""))
     if batch is not None:
         raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
-    return _run(_job(values, folder), yes=values["yes"])
+    return _run(job_of(values, folder), yes=values["yes"])
 
 
 def _refuse_options(action: str, values: dict[str, Any]) -> None:
@@ -169,64 +83,6 @@ def _refuse_options(action: str, values: dict[str, Any]) -> None:
             f"{', '.join(given)}: `friday map {action}` takes no such option; the batch has its own.",
             hint="To change them, give the whole command again: what is done is not paid again.",
         )
-
-
-def _job(values: dict[str, Any], folder: str) -> MapJob:
-    """The batch that the options describe. Raises UsageError."""
-    from friday_cli.agents.output_schema import read_schema
-    from friday_cli.map.job import MapJob
-
-    source, items = _source(values, folder)
-    if values["max_cost"] is None and values["max_tokens"] is None:
-        raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars, or --max-tokens.")
-    parallel, sample = values["parallel"], values["sample"]
-    if parallel is not None and not 1 <= parallel <= 64:
-        raise UsageError("--parallel must be from 1 to 64.")
-    if sample is not None and sample < 0:
-        raise UsageError("--sample must not be below 0.")
-    options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
-    return MapJob(
-        folder,
-        values["what"],
-        source,
-        items,
-        values["task"] or "",
-        values["max_cost"],
-        schema=read_schema(values["schema"], "--schema"),
-        check=values["check"] or "",
-        reduce=values["reduce"] or "",
-        isolation=values["isolation"] == "worktree",
-        item_cost=values["per_item_cost"],
-        parallel=parallel or 8,
-        sample=5 if sample is None else sample,
-        output=values["output"] or "",
-        options=options,
-        engine=values["engine"] or "embedded",
-        tokens=values["max_tokens"],
-        item_tokens=values["per_item_tokens"],
-        query=values["query"] or "",
-        table=values["output_table"] or "",
-    )
-
-
-def _source(values: dict[str, Any], folder: str) -> tuple[Source, str]:
-    """What names the items, and how. Raises UsageError."""
-    items, pattern = values["items"], values["glob"]
-    if values["query"] is not None and items is None:
-        raise UsageError("--query needs --items with a SQLite file.")
-    if items is not None and os.path.isdir(os.path.join(folder, items)):
-        if pattern is None or values["over"] is not None:
-            raise UsageError(f"--items: {items} is a folder: add --glob with a pattern such as '**/*.md'.")
-        below = os.path.relpath(os.path.realpath(os.path.join(folder, items)), os.path.realpath(folder))
-        if below.startswith(".."):
-            raise UsageError(f"--items: {items} is not below {folder}.", hint="Use -C with that folder.")
-        return "glob", pattern if below == "." else f"{below}/{pattern}"
-    names: tuple[Source, ...] = ("items", "glob", "over")
-    sources = [name for name in names if values[name] is not None]
-    if len(sources) != 1:
-        raise UsageError("Give the items by one of --items, --glob and --over.")
-    (source,) = sources
-    return source, values[source]
 
 
 def _run(job: MapJob, *, yes: bool) -> int:
@@ -262,7 +118,8 @@ async def _execute(prepared: Any, frontend: Any) -> int:
             frontend.note(line)
         await _put_results(store, batch.id, job, run.reduced)
         whole = counts.done == counts.total and (not job.reduce or run.reduced)
-        return code() or (0 if whole else 1)
+        left_there = not job.wait and run.at_service and not counts.failed
+        return code() or (0 if whole or left_there else 1)
     finally:
         frontend.close()
         await store.close()
@@ -270,7 +127,7 @@ async def _execute(prepared: Any, frontend: Any) -> int:
 
 def _watch(run: Any, frontend: Any) -> Any:
     """At the first SIGINT no item starts any more, at the second one or another signal what runs is stopped, then the process
-    is ended. Returns what gives the exit code of the signal, 0 without one."""
+    is ended. Where requests wait at the service, the first one asks what becomes of them. Returns what gives the exit code of the signal, 0 without one."""
     received: list[int] = []
     stopping: list[asyncio.Task[None]] = []
 
@@ -279,7 +136,9 @@ def _watch(run: Any, frontend: Any) -> Any:
         if stopping:
             os._exit(received[0])
         run.interrupt("it was interrupted")
-        if len(received) == 1 and number == signal.SIGINT:
+        if run.at_service:
+            stopping.append(asyncio.get_running_loop().create_task(_leave(run, frontend, ask=number == signal.SIGINT)))
+        elif len(received) == 1 and number == signal.SIGINT:
             frontend.note("no further item starts; Ctrl+C again stops those that run")
         else:
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
@@ -288,6 +147,21 @@ def _watch(run: Any, frontend: Any) -> Any:
         with suppress(NotImplementedError, RuntimeError):
             asyncio.get_running_loop().add_signal_handler(number, on, int(number))
     return lambda: received[0] if received else 0
+
+
+async def _leave(run: Any, frontend: Any, *, ask: bool) -> None:
+    """Stop a batch whose requests wait at the service, and cancel them there if the person says so."""
+    try:
+        if ask and frontend.cancel_at_service(run.at_service):
+            await run.cancel_at_service()
+            frontend.note(
+                "cancelled at the service; what it had answered is charged, and collected by the same command"
+            )
+        else:
+            frontend.note("the requests stay at the service: the same command collects the answers")
+    except FridayError as error:
+        frontend.note(str(error))
+    await run.stop()
 
 
 def _options(job: MapJob) -> Any:
@@ -354,10 +228,31 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
         else:
             await store.update(batch.id, state="cancelled", reason="it was cancelled")
             remark(f"batch {batch.id}: no further item starts")
+            if there := await _cancel_at_service(store, batch.id):
+                remark(f"cancelled {there} at the service; what was answered before is charged")
             return 0
         return 0 if counts.done == counts.total else 1
     finally:
         await store.close()
+
+
+async def _cancel_at_service(store: MapStore, batch: str) -> str:
+    """Cancel the batches of the service that hold requests of a batch. Returns how many there were, in words; "" for none."""
+    from friday_cli.llm.models.factory import batches_at
+    from friday_cli.llm.transport import aclose_all
+    from friday_cli.map.requests import RequestStore
+
+    from .project_context import load_context
+
+    sent = [one for one in await RequestStore(store).open_batches(batch) if one.remote]
+    if sent:
+        settings = load_context().settings
+        try:
+            for one in sent:
+                await batches_at(one.provider, settings, os.environ).cancel(one.remote)
+        finally:
+            await aclose_all()
+    return f"{len(sent)} batch{'es' if len(sent) > 1 else ''}" if sent else ""
 
 
 async def _list(store: MapStore) -> int:

@@ -47,6 +47,23 @@ class PlainFrontend:
         finally:
             signal.signal(signal.SIGINT, handler)
 
+    def cancel_at_service(self, count: int) -> bool:
+        """Ask whether the requests that wait at the service are cancelled there."""
+        if self._yes or sys.stdin is None or not sys.stdin.isatty():
+            return False
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            self.close()
+            question = (
+                f"{count:,} requests wait at the service. Cancel them there? No: the same command collects them later"
+            )
+            return confirm(question, yes=False, otherwise="They stay there")
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return False
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
     def progress(self, progress: Progress, left: int) -> None:
         now = time.monotonic()
         if progress.ended >= left or now - self._last >= EVERY_S:

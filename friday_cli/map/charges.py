@@ -15,8 +15,8 @@ SESSIONS = 20
 
 class ItemRow(msgspec.Struct, frozen=True):
     """The work of an item. `session` and `agent` are of its newest try; `reserved` and `reserved_tokens` are the cap of a running one.
-    `cost` and `tokens` are those of all tries, `estimated` the part of `cost` that no service counted. `result` is what the agent
-    returned, `error` why it is not done."""
+    `cost` and `tokens` are those of all tries, `estimated` the part of `cost` that no service counted. `charged`: its batch pays when it ends; what a service's
+    batch answered was paid when it was collected. `result` is what the agent returned, `error` why it is not done."""
 
     key: str
     state: State
@@ -34,6 +34,7 @@ class ItemRow(msgspec.Struct, frozen=True):
     branch: str = ""
     estimated: float = 0.0
     reserved_tokens: int = 0
+    charged: bool = True
 
 
 def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> None:
@@ -60,6 +61,8 @@ def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> Non
     )
     if not ended.rowcount:
         return  # another process has done it
+    if not row.charged:
+        return
     db.execute("UPDATE batches SET spent = spent + ?, tokens = tokens + ? WHERE id = ?", (row.cost, row.tokens, batch))
     for name in (row.key, batch) if row.estimated else ():
         db.execute(

@@ -46,7 +46,8 @@ NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloade
 
 class ItemTask(msgspec.Struct, frozen=True):
     """What is to be done for an item, as data that another process could do too. `cap`: what it may spend; where the batch
-    has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input."""
+    has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input. `rounds`: its requests go by
+    batches of the service, so many at most; 0: at once."""
 
     key: str
     profile: str
@@ -58,6 +59,7 @@ class ItemTask(msgspec.Struct, frozen=True):
     check: str = ""
     isolation: bool = False
     self_contained: bool = True
+    rounds: int = 0
 
 
 class ItemResult(msgspec.Struct, frozen=True):
@@ -137,6 +139,7 @@ class EmbeddedEngine:
             self_contained=work.self_contained,
             verify=check if work.check else None,
             forget=True,
+            max_turns=work.rounds or None,
         )
         try:
             end = await self.items.run(task, isolated=work.isolation)

@@ -19,7 +19,7 @@ class MapJob(msgspec.Struct, frozen=True):
     """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
     they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
     `item_tokens` those of an item (None: a share of them). `query` gives the items of a SQLite file, `table` is the one in `output` for the
-    results. `folder`: where it runs. `options` are those of the session by name."""
+    results. `deferred`: the most requests of an item that go by batches of the service, 0 for none; without `wait` they are left there. `folder`: where it runs. `options` are those of the session by name."""
 
     folder: str
     profile: str
@@ -41,6 +41,8 @@ class MapJob(msgspec.Struct, frozen=True):
     item_tokens: int | None = None
     query: str = ""
     table: str = ""
+    deferred: int = 0
+    wait: bool = True
 
     @property
     def cap(self) -> Cap:
@@ -61,7 +63,7 @@ class MapJob(msgspec.Struct, frozen=True):
         }
         limits["options"] = {name: value for name, value in self.options.items() if name != "assume_price"}
         named = msgspec.to_builtins(msgspec.structs.replace(self, **limits))
-        for name in ("tokens", "item_tokens", "table", *(() if self.query else ("query",))):
+        for name in ("tokens", "item_tokens", "table", "deferred", "wait", *(() if self.query else ("query",))):
             del named[name]  # an older Friday did not have these
         return digest(named)[:8]
 

@@ -48,6 +48,14 @@ class BatchForecast(msgspec.Struct, frozen=True):
         time = first if first == last else f"{first} to {last}"
         return f"{items}: {money}, {time} (from {pluralize(self.runs, 'run')})"
 
+    def by_batch(self) -> str:
+        """The same through the batch interface of the service, which takes half."""
+        if self.cost is None:
+            return ", or half of it by batches of the service, mostly within an hour, at most a day"
+        low, high = (dollars(amount / 2) for amount in self.cost)
+        money = low if low == high else f"{low} to {high}"
+        return f", or {money} by batches of the service (--deferred), mostly within an hour a round, at most a day"
+
 
 def forecast(past: Sequence[PastRun], count: int, parallel: int, around: float = 1.0) -> BatchForecast:
     """The forecast for `count` items, `parallel` at once, from earlier runs, the newest first. `around`: seconds of an item, with its

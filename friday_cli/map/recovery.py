@@ -55,8 +55,17 @@ async def recover(store: MapStore, env: Mapping[str, str], *, own: str = "") -> 
             agents = await _agents(sessions, session)
             for row in (row for row in left if row.session == session):
                 job = jobs.get(row.batch)
+                deferred = job is not None and bool(job.deferred) and not (row.reserved or row.reserved_tokens)
                 as_json = job is not None and job.schema is not None
-                await store.finish(await _ended(sessions, agents, row, usual[row.batch], as_json=as_json), row.batch)
+                ended = await _ended(sessions, agents, row, usual[row.batch], as_json=as_json)
+                await store.finish(_as_deferred(ended) if deferred else ended, row.batch)
+
+
+def _as_deferred(ended: ItemRow) -> ItemRow:
+    """The end of a try whose replies were paid when they were collected; its next try reads the same ones."""
+    if ended.state == "waiting":
+        ended = replace(ended, cost=0.0, tokens=0)
+    return replace(ended, estimated=0.0, charged=False)
 
 
 async def _agents(sessions: Store, session: str) -> list[StoredAgent] | None:

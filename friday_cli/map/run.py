@@ -13,16 +13,19 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from friday_cli.agents import output_schema
-from friday_cli.core.limits.budget import OUTPUT_FLOOR
+from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce, results
 from .caps import Cap
+from .deferred import DeferredRequests
 from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
@@ -64,6 +67,8 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
     if job.engine == "ray" and find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
+    if job.engine == "ray" and job.deferred:
+        raise UsageError("--deferred needs no other machines: leave --engine ray out.")
     limits = ("--max-cost", job.cost), ("--per-item-cost", job.item_cost)
     for name, cap in (*limits, ("--max-tokens", job.tokens), ("--per-item-tokens", job.item_tokens)):
         if cap is not None and not 0 < cap < math.inf:
@@ -113,6 +118,7 @@ class MapRun:
         self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
         self._reason = ""
+        self._deferred: DeferredRequests | None = None
         self.reduced = ""
 
     def interrupt(self, reason: str) -> None:
@@ -120,6 +126,16 @@ class MapRun:
         self._reason = reason
         if self._scheduler is not None:
             self._scheduler.stop(reason)
+
+    @property
+    def at_service(self) -> int:
+        """Requests that wait at the service in its batches."""
+        return 0 if self._deferred is None else self._deferred.at_service
+
+    async def cancel_at_service(self) -> None:
+        """Cancel the batches at the service. Raises ProviderError."""
+        if self._deferred is not None:
+            await self._deferred.cancel()
 
     async def stop(self) -> None:
         """Stop what runs as well."""
@@ -174,6 +190,8 @@ class MapRun:
             text = f"--isolation worktree: {job.folder} is not in a git repository."
             raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
         plan.item_caps(job, provider, 1, 1, Cap())  # an unknown price is reported now
+        if job.deferred:
+            engine.items.with_batches(provider)
         if note := engine.items.price_note(provider):
             self._frontend.note(note)
         batch = await store.begin(job)
@@ -203,11 +221,39 @@ class MapRun:
             works = self._works(caps, identity, model)
             if job.cap.above(batch.agreed):
                 await self._approve(scheduler, engine, works, left, (job.profile, model))
+            if job.deferred and not scheduler.reason:
+                await self._run_deferred(scheduler, engine, works)
             await scheduler.run(works)
         self._reason = self._reason or scheduler.reason
         if job.reduce and not scheduler.reason:
             await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
             self._reason = self._reason or scheduler.reason
+
+    async def _run_deferred(self, scheduler: Scheduler, engine: Engine, works: AsyncIterator[ItemTask]) -> None:
+        """Run work whose requests wait for batches of the service."""
+        deferred = self._deferred = DeferredRequests(
+            self.job, self._store, lambda: scheduler.progress.running, self._frontend.note
+        )
+        provider = engine.items.defer(engine.items.profile(self.job.profile), deferred.reply)
+        await deferred.open(provider)
+        scheduler.use(Budget("deferred"))  # what requests cost is reserved when they are sent
+        leaving = asyncio.create_task(self._leave_when_sent(deferred)) if not self.job.wait else None
+        try:
+            await scheduler.run(replace(work, rounds=self.job.deferred) async for work in works)
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+            await deferred.close()
+            engine.items.defer_no_more()
+        batch = await self._store.batch(self.job.id)
+        scheduler.use(self.job.cap.left(batch.spent, batch.tokens).budget(f"batch {batch.id}"))
+
+    async def _leave_when_sent(self, deferred: DeferredRequests) -> None:
+        await deferred.sent.wait()
+        self.interrupt(
+            f"{pluralize(deferred.at_service, 'request')} wait at the service; the same command collects them"
+        )
+        await self.stop()
 
     async def _add_places(self, identity: str, model: str) -> str:
         """Store which items the batch has. Returns the longest task."""
@@ -276,7 +322,8 @@ class MapRun:
     ) -> None:
         """Run a sample, show the forecast, and ask for the one yes. Raises UsageError where no one can be asked."""
         job, frontend = self.job, self._frontend
-        before = plan.forecast(await engine.items.past_runs(*named), left, job.parallel)
+        at_once = min(job.parallel, 8) if job.deferred else job.parallel
+        before = plan.forecast(await engine.items.past_runs(*named), left, at_once)
         cap = job.cap.text()
         frontend.can_confirm(f"{before.text()}, cap {cap}")
         if 0 < job.sample < left:
@@ -286,14 +333,15 @@ class MapRun:
             rest, ran = await self._store.left(job.id), scheduler.progress
             around = ran.took_s / ran.active_s if ran.active_s else 1.0
             past = await engine.items.past_runs(*named)
-            before = plan.forecast(past[: ran.done + ran.failed] or past, rest, job.parallel, around)  # the sample's
+            before = plan.forecast(past[: ran.done + ran.failed] or past, rest, at_once, around)  # the sample's
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
         failed = f"; {scheduler.progress.failed} of the sample failed" if scheduler.progress.failed else ""
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        agreed = await frontend.confirm(f"{before.text()}, cap {cap}{failed}")
+        batch = before.by_batch() if job.deferred else ""
+        agreed = await frontend.confirm(f"{before.text()}{batch}, cap {cap}{failed}")
         scheduler.progress.begun += loop.time() - asked  # the rate is that of the work
         if agreed:
             await self._store.update(job.id, approved=job.cost or 0.0, approved_tokens=job.tokens or 0)

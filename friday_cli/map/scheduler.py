@@ -66,6 +66,10 @@ class Scheduler:
         """The work that follows is not that of items: it is not shown as their progress."""
         self._changed = lambda progress: None
 
+    def use(self, budget: Budget) -> None:
+        """Let the work that follows reserve from another budget. It waits for no cache to be written."""
+        self._budget, self._warm = budget, True
+
     def stop(self, reason: str) -> None:
         """Start no further items. The first reason is kept."""
         self.reason = self.reason or reason
@@ -108,7 +112,7 @@ class Scheduler:
         self._budget.hold(held, 1)
         try:
             claimed = await self._store.claim(
-                work.key, batch=self._batch, session=self._engine.session, reserved=work.cap
+                work.key, batch=self._batch, session=self._engine.session, reserved=Cap() if work.rounds else work.cap
             )
         except BaseException:
             self._budget.hold(held, -1)
@@ -162,6 +166,8 @@ class Scheduler:
             await self._finish(row)
 
     def _row(self, work: ItemTask, done: ItemResult) -> ItemRow:
+        if work.rounds and done.state == "waiting":  # its next try reads the same replies
+            done = replace(done, cost=0.0, tokens=0)
         return ItemRow(
             work.key,
             done.state,
@@ -174,4 +180,5 @@ class Scheduler:
             error=done.error,
             receipt=done.receipt,
             branch=done.branch,
+            charged=not work.rounds,
         )

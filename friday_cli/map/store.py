@@ -105,6 +105,14 @@ def _create(db: sqlite3.Connection) -> None:
         " fields TEXT NOT NULL, content TEXT NOT NULL, problem TEXT NOT NULL, PRIMARY KEY(batch, number)) WITHOUT ROWID",
         "CREATE TABLE IF NOT EXISTS estimates(folder TEXT NOT NULL, name TEXT NOT NULL, cost REAL NOT NULL,"
         " PRIMARY KEY(folder, name)) WITHOUT ROWID",  # name: the key of an item, or the id of a batch
+        "CREATE TABLE IF NOT EXISTS requests(folder TEXT NOT NULL, name TEXT NOT NULL, batch TEXT NOT NULL,"
+        " custom_id TEXT NOT NULL, state TEXT NOT NULL, sent TEXT NOT NULL, tries INTEGER NOT NULL, held REAL NOT NULL,"
+        " held_tokens INTEGER NOT NULL, reply TEXT NOT NULL, error TEXT NOT NULL, cost REAL NOT NULL, updated REAL NOT NULL,"
+        " PRIMARY KEY(folder, name))",
+        "CREATE INDEX IF NOT EXISTS requests_sent ON requests(sent, custom_id) WHERE state = 'sent'",
+        "CREATE TABLE IF NOT EXISTS sent(local TEXT PRIMARY KEY, folder TEXT NOT NULL, batch TEXT NOT NULL,"
+        " provider TEXT NOT NULL, remote TEXT NOT NULL, files TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL,"
+        " count INTEGER NOT NULL, open INTEGER NOT NULL)",
     ):
         db.execute(statement)
     for table, column in (("batches", "tokens"), ("batches", "approved_tokens"), ("items", "reserved_tokens")):
@@ -128,7 +136,8 @@ class MapStore:
     async def close(self) -> None:
         await self._writer.close()
 
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do work in a transaction of its own."""
         return await self._writer.submit(work)
 
     def own(self, batch: str) -> locks.Ownership:
@@ -161,12 +170,12 @@ class MapStore:
                 (job.id, self.folder, text, now, now, now),
             )
 
-        await self._do(work)
+        await self.do(work)
         return await self.batch(job.id)
 
     async def reopen(self, batch: str) -> None:
         """Items of the batch are to be run. What it spent before it ended does not count for them."""
-        await self._do(lambda db: charges.reopen(db, self.folder, batch))
+        await self.do(lambda db: charges.reopen(db, self.folder, batch))
 
     async def batch(self, prefix: str) -> BatchRow:
         """The batch of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
@@ -189,7 +198,7 @@ class MapStore:
             )
             return [_batch(row) for row in rows]
 
-        return await self._do(work)
+        return await self.do(work)
 
     async def check(self) -> None:
         """Read all of the file. Raises DatabaseDamaged: a damaged one may look as if it had no batches."""
@@ -204,7 +213,7 @@ class MapStore:
         """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
         await self.update(batch, reason=reason)
         state = "ended" if whole else "open"
-        await self._do(
+        await self.do(
             lambda db: (
                 db.execute("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", (state, batch)) and None
             )
@@ -214,7 +223,7 @@ class MapStore:
         """Set columns of a batch."""
         names = ", ".join(f"{name} = ?" for name in columns)
         values = (*columns.values(), time.time(), batch)
-        await self._do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
+        await self.do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
 
     async def prune(self, days: float) -> None:
         """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all."""
@@ -230,15 +239,17 @@ class MapStore:
                 db.execute(f"DELETE FROM items WHERE updated < ? AND {unnamed}", (before,))
                 named = "name NOT IN (SELECT key FROM items) AND name NOT IN (SELECT id FROM batches)"
                 db.execute(f"DELETE FROM estimates WHERE {named}")
+                for table in ("requests", "sent"):
+                    db.execute(f"DELETE FROM {table} WHERE batch NOT IN (SELECT id FROM batches)")
 
         if days > 0:
-            await self._do(work)
+            await self.do(work)
 
     # ---- the items of a batch -----------------------------------------------------
 
     async def clear_places(self, batch: str) -> None:
         """Forget which items a batch had; their work is kept."""
-        await self._do(lambda db: db.execute("DELETE FROM places WHERE batch = ?", (batch,)) and None)
+        await self.do(lambda db: db.execute("DELETE FROM places WHERE batch = ?", (batch,)) and None)
 
     async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
         """Add items with the keys of their work, "" for one that cannot be used."""
@@ -253,7 +264,7 @@ class MapStore:
                 ),
             )
 
-        await self._do(work)
+        await self.do(work)
 
     async def places(self, batch: str, after: int = -1, most: int = 200) -> list[Place]:
         """The next items of a batch with their work."""
@@ -266,7 +277,7 @@ class MapStore:
             )
             return [_place(row) for row in rows]
 
-        return await self._do(work)
+        return await self.do(work)
 
     async def counts(self, batch: str) -> Counts:
         """The items of a batch by state."""
@@ -281,11 +292,11 @@ class MapStore:
             )
             return Counts(**found)
 
-        return await self._do(work)
+        return await self.do(work)
 
     async def left(self, batch: str) -> int:
         """How many different items of a batch are to be run."""
-        return await self._do(
+        return await self.do(
             lambda db: _one(
                 db,
                 "SELECT count(DISTINCT p.key) FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key"
@@ -299,7 +310,7 @@ class MapStore:
 
     async def item(self, key: str) -> ItemRow | None:
         """The work with a key."""
-        found = await self._do(
+        found = await self.do(
             lambda db: db.execute(
                 f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", (self.folder, key)
             ).fetchone()
@@ -322,16 +333,16 @@ class MapStore:
             )
             return "claimed" if changed.rowcount else "taken"
 
-        return await self._do(work)
+        return await self.do(work)
 
     async def finish(self, row: ItemRow, batch: str) -> None:
         """Record how a try of an item ended, and charge it to the batch, once. `row.cost`, `row.estimated` and `row.tokens` are those
         of this try, which `row.session` made."""
-        await self._do(lambda db: charges.finish(db, self.folder, row, batch))
+        await self.do(lambda db: charges.finish(db, self.folder, row, batch))
 
     async def running(self) -> list[ItemRow]:
         """The items of the folder whose try has no end in the store."""
-        rows = await self._do(
+        rows = await self.do(
             lambda db: db.execute(
                 f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", (self.folder,)
             ).fetchall()
@@ -340,11 +351,11 @@ class MapStore:
 
     async def usual(self, batch: str) -> tuple[list[str], tuple[int, float] | None]:
         """The newest sessions with items of a batch, and the mean tokens and US dollars of its done items; None without any."""
-        return await self._do(lambda db: charges.usual(db, self.folder, batch))
+        return await self.do(lambda db: charges.usual(db, self.folder, batch))
 
     async def renew(self, batch: str) -> int:
         """Let the failed items of a batch be tried again. Returns their number."""
-        return await self._do(
+        return await self.do(
             lambda db: (
                 db.execute(
                     "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"

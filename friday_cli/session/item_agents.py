@@ -27,6 +27,8 @@ from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.models.factory import price_note
+from friday_cli.llm.providers.batched import BATCHES, BatchedProvider, Reply
+from friday_cli.llm.providers.service_provider import ServiceProvider
 from friday_cli.store.locks import Ownership
 
 from .open import open_session
@@ -129,6 +131,33 @@ class ItemAgents:
         return self._factory.providers.for_child(
             self._root.conversation.provider, profile, self._root.conversation.effort
         )[0]
+
+    def defer(self, profile: Profile, reply: Reply) -> BatchedProvider:
+        """Let the requests of all agents that start from now on wait for batches of the service, which `reply` sends and collects. Returns
+        the provider of `profile`. Raises UsageError for a model without a batch interface."""
+
+        def wrap(provider: Provider) -> Provider:
+            return BatchedProvider(self.with_batches(provider), reply)
+
+        self.with_batches(self.provider(profile))
+        self._factory.providers.wrap_children(wrap)
+        found = self.provider(profile)
+        assert isinstance(found, BatchedProvider)
+        return found
+
+    def defer_no_more(self) -> None:
+        """Let the requests of agents that start from now on be sent at once again."""
+        self._factory.providers.wrap_children(None)
+
+    @staticmethod
+    def with_batches(provider: Provider) -> ServiceProvider:
+        """A provider whose service has a batch interface. Raises UsageError for another one."""
+        if isinstance(provider, ServiceProvider) and provider.path in BATCHES and not provider.endpoint.platform:
+            return provider
+        raise UsageError(
+            f"--deferred: {provider.name}/{provider.model} has no batch interface that Friday knows.",
+            hint="Anthropic and OpenAI have one, with a key of your own; leave --deferred out for other services.",
+        )
 
     def price_note(self, provider: Provider) -> str:
         """As what a model counts whose price is unknown; "" if it is known."""

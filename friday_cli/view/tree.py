@@ -184,6 +184,8 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
         return network_wait(state, now)
     if (why := agent.waiting.reason) == "cache":
         return "waits for the service to cache the start of its request"
+    if why == "batch":
+        return "waits for a batch of the service"
     return f"waits {agent.waiting.wait_s or 0.0:.1f} s: {BUSY.get(why, why)}"
 
 

@@ -25,7 +25,7 @@ from ..protocol.provider import (
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
-from .next_request import measured, request_with
+from .next_request import measured, prepare_deferred, request_with
 from .partial_reply import TOKEN_BYTES, PartialReply
 from .prefix_check import broken_prefix, last_request
 
@@ -205,6 +205,7 @@ class _Attempt:
                 )
             self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
             self._most_context = provider.window + reservation.output
+            await prepare_deferred(agent, request)
             async with self._rate_limit_slot():
                 await ledger.begin(services.ledger, held)
                 done = await self._read_stream(request)

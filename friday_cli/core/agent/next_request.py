@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from ..protocol.errors import ProviderError
 from ..protocol.messages import Message, estimate_message
-from ..protocol.provider import Request, TokenCounter, estimate_request
+from ..protocol.provider import DeferredProvider, Request, TokenCounter, estimate_request
 from .agent import Agent
 
 log = logging.getLogger(__name__)
@@ -54,3 +54,11 @@ def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1,
         temperature=conversation.temperature,
         provider_state=conversation.provider_state,
     )
+
+
+async def prepare_deferred(agent: Agent, request: Request) -> None:
+    """Wait until the reply of a provider is there whose replies take hours; no active time passes. Raises ProviderError."""
+    provider = agent.conversation.provider
+    if isinstance(provider, DeferredProvider):
+        async with agent.slot.waiting("waiting_rate", "batch"):
+            await provider.prepare(request)

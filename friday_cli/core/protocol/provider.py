@@ -133,6 +133,14 @@ class TokenCounter(Protocol):
         """Input tokens of `request`. Raises ProviderError."""
 
 
+@runtime_checkable
+class DeferredProvider(Protocol):
+    """A provider whose replies take hours: they are waited for before `stream`, outside of the active time and the rate limit."""
+
+    async def prepare(self, request: Request) -> None:
+        """Wait until the reply is there. Raises ProviderError."""
+
+
 def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
     """The level of `accepted` nearest to `effort`, the lower one of two. `effort` when `accepted` is empty."""
     want = EFFORTS.index(effort)

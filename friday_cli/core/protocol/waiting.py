@@ -10,7 +10,7 @@ from .errors import ErrorKind
 from .live_events import Event
 from .run_result import Status
 
-WaitReason = Literal["cache", "tokens", "cost", ErrorKind]
+WaitReason = Literal["cache", "batch", "tokens", "cost", ErrorKind]
 
 
 class CapReached(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class CapReached(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
     """An agent waits or resumes. With `waiting_rate`, `reason` is the failure after which it waits, `cache` for the reply of an
-    agent whose request begins alike, or None for its turn; `wait_s` is seconds from this event. With `waiting_budget`,
+    agent whose request begins alike, `batch` for a batch of the service, or None for its turn; `wait_s` is seconds from this event. With `waiting_budget`,
     `reason` is the quantity that is short, and `cap` the cap over all sessions that it is short of (None: a limit of the session). With `waiting_child`, `agents` are the paths that it waits for. Older logs
     have one text for all of this, `detail`, which is read into the other fields."""
 

@@ -21,6 +21,7 @@ from .resolve import ModelChoice, require_key
 
 if TYPE_CHECKING:
     from ..providers.openai_parts import OpenAIQuirks
+    from ..transport.batches import Batches
 
 
 def create_provider(
@@ -65,6 +66,14 @@ def create_provider(
 
     kind = OpenAIResponses if service.api == "responses" else OpenAIChat
     return kind(service.name, choice.model, quirks=openai_quirks(service, choice), web_search=searches, **common)
+
+
+def batches_at(name: str, settings: Settings, env: Mapping[str, str]) -> Batches:
+    """The batch interface of a service. Raises FridayError."""
+    from ..transport.batches import batches_of
+
+    service = find_service(name, settings.providers, env)
+    return batches_of(endpoint(service, require_key(service, env), env=env))
 
 
 def can_search(choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None) -> bool:

@@ -144,6 +144,27 @@ class ServiceProvider(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._origin})"
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where its requests go."""
+        return self._endpoint
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """The JSON of a request, as plain lists."""
+        return self._body(request)
+
+    def whole(self, request: Request, document: dict[str, Any]) -> list[Chunk]:
+        """A reply that came as one document, as chunks with a `ReplyDone` at the end. Raises ProviderError with the usage as it is known."""
+        reply = self.reply_stream(self._endpoint, self._origin, request)
+        try:
+            chunks = list(reply.feed(document))
+            done = reply.finish()
+        except Exception as error:
+            failed = from_exception(self._endpoint, error)
+            failed.usage = failed.usage or reply.usage()
+            raise failed from (None if failed is error else error)
+        return [*chunks, msgspec.structs.replace(done, usage=self._with_cost(done.usage))]
+
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`; None if the price is not known."""
         return self._price(usage) if self._price else None

@@ -1,0 +1,349 @@
+"""Sends the requests of a batch's agents through the batch interface of the service, for half the price, and collects the replies.
+
+The order is: the rows of the requests, the request to the service, the id of the service. A process that was killed between the second and
+the third looks in the service's list for its batch before it sends anything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import ReplyDone, Request
+from friday_cli.llm.providers.batched import BatchedProvider, WaitingRequest
+from friday_cli.llm.transport.batches import Batches, BatchResult, RemoteBatch
+
+from .caps import Cap
+from .job import MapJob
+from .requests import Collected, RequestStore, SentBatch
+from .store import MapStore
+
+log = logging.getLogger(__name__)
+
+FLUSH_S = 20.0
+"""Seconds after which requests are sent although some items that run do not wait."""
+QUIET_S = 0.5
+"""Seconds without a new request after which they are sent when all items wait."""
+TICK_S = 0.1
+CLOSE_S = 5.0
+"""Seconds for what is being done with a service when the work ends."""
+POLL_S = (1.0, 60.0)
+"""Seconds between two looks at a batch: at first, and at most."""
+TRIES = 3
+"""Times that a request is sent which the service did not serve."""
+CUT = 5
+"""Times that results are read which end too early."""
+CLOCKS_S = 120.0
+"""Seconds that the clock of the service may be off."""
+PAGE = 200
+"""Results that are stored at once."""
+
+
+class _Asked(msgspec.Struct, eq=False):
+    """A request that an agent waits for. `tries`: how often it was sent."""
+
+    request: WaitingRequest
+    reply: asyncio.Future[dict[str, object]]
+    tries: int = 0
+
+
+class _InFlight(msgspec.Struct, eq=False):
+    """A batch at the service. `look_at` is loop time, `every_s` the seconds to the look after that."""
+
+    sent: SentBatch
+    look_at: float = 0.0
+    every_s: float = POLL_S[0]
+    cut: int = 0
+
+
+class DeferredRequests:
+    """The requests of one batch. `running` returns how many items run: when all of them wait, the requests are sent."""
+
+    def __init__(self, job: MapJob, store: MapStore, running: Callable[[], int], note: Callable[[str], None]) -> None:
+        self._job, self._requests, self._running, self._note = job, RequestStore(store), running, note
+        self._batches = store
+        self._asked: dict[str, list[_Asked]] = {}
+        self._pending: dict[str, _Asked] = {}
+        self._first = self._newest = 0.0
+        self._flying: dict[str, _InFlight] = {}
+        self._services: dict[str, BatchedProvider] = {}
+        self._work: asyncio.Task[None] | None = None
+        self._closing = False
+        self.sent = asyncio.Event()
+        """Set while everything that waits is at the service."""
+
+    @property
+    def at_service(self) -> int:
+        """Requests that wait at the service, as far as this process knows."""
+        return sum(flight.sent.count for flight in self._flying.values())
+
+    async def open(self, provider: BatchedProvider) -> None:
+        """Find what earlier processes left at the service. Raises ProviderError."""
+        self._services[provider.name] = provider
+        for sent in await self._requests.open_batches(self._job.id):
+            if sent.provider == provider.name:
+                self._flying[sent.local] = _InFlight(sent)
+        if self._flying:
+            count = pluralize(self.at_service, "request")
+            self._note(f"{count} of this batch went to the service before: they are collected, not sent again")
+
+    async def reply(self, request: WaitingRequest) -> dict[str, object]:
+        """The reply to a request: a stored one, or that of the next batch. Raises ProviderError."""
+        self._services.setdefault(request.provider.name, request.provider)
+        asked = _Asked(request, asyncio.get_running_loop().create_future())
+        self._asked.setdefault(request.name, []).append(asked)  # first, so that no reply is missed
+        try:
+            known = await self._requests.find(request.name)
+            if known is not None and known.state == "done":
+                return dict(msgspec.json.decode(known.reply))
+            at_service = known is not None and known.state == "sent" and known.sent in self._flying
+            if not at_service and not asked.reply.done() and self._asked[request.name][0] is asked:
+                self._wait(asked)
+            self._work = self._work or asyncio.create_task(self._run(), name="deferred requests")
+            return await asyncio.shield(asked.reply)
+        finally:
+            self._asked[request.name].remove(asked)
+            if not self._asked[request.name]:
+                del self._asked[request.name]
+                self._pending.pop(request.name, None)
+
+    def _wait(self, asked: _Asked) -> None:
+        """Let a request be part of the next batch."""
+        now = asyncio.get_running_loop().time()
+        self._first = self._first if self._pending else now
+        self._newest = now
+        self._pending[asked.request.name] = asked
+        self.sent.clear()
+
+    async def close(self) -> None:
+        """End the work here; what is at the service stays there."""
+        if self._work is not None:
+            self._closing = True
+            await asyncio.wait([self._work], timeout=CLOSE_S)  # it may be deleting files
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+
+    async def cancel(self) -> int:
+        """Cancel the batches at the service. Returns how many there were. Raises ProviderError."""
+        flying = [flight.sent for flight in self._flying.values() if flight.sent.remote]
+        for sent in flying:
+            await self._service(sent).cancel(sent.remote)
+        return len(flying)
+
+    def _service(self, sent: SentBatch) -> Batches:
+        return self._services[sent.provider].service
+
+    async def _run(self) -> None:
+        try:
+            while not self._closing:
+                now = asyncio.get_running_loop().time()
+                if self._pending and self._due(now):
+                    await self._flush()
+                for flight in [f for f in self._flying.values() if f.look_at <= now]:
+                    await self._look(flight)
+                if not self._pending and 0 < self._running() <= self._waiting:
+                    self.sent.set()
+                await asyncio.sleep(TICK_S)
+        except ProviderError as error:
+            self._fail(list(self._asked), error)
+        except Exception as error:  # a defect or a full disk must not let the agents wait for ever
+            log.exception("deferred requests")
+            self._fail(list(self._asked), ProviderError("config", f"The deferred requests stopped: {error}"))
+
+    def _due(self, now: float) -> bool:
+        return now - self._first >= FLUSH_S or (self._waiting >= self._running() and now - self._newest >= QUIET_S)
+
+    @property
+    def _waiting(self) -> int:
+        """How many agents wait."""
+        return sum(map(len, self._asked.values()))
+
+    def _fail(self, names: list[str], error: ProviderError) -> None:
+        """End the wait for requests. The error is each agent's own."""
+        for name in names:
+            self._pending.pop(name, None)
+            for asked in self._asked.get(name, ()):
+                if not asked.reply.done():
+                    asked.reply.set_exception(ProviderError(error.kind, error.message, hint=error.hint))
+
+    async def _flush(self) -> None:
+        """Send what waits and fits the cap; the rest waits for what is at the service."""
+        if (await self._batches.batch(self._job.id)).state == "cancelled":
+            self._fail(list(self._pending), ProviderError("config", "The batch was cancelled."))
+            return
+        free = await self._requests.free(self._job.id, self._job.cap)
+        chosen: dict[BatchedProvider, list[tuple[_Asked, Cap]]] = {}
+        for asked in list(self._pending.values()):
+            request = asked.request
+            held = Cap(request.provider.cost(request.most), request.most.billed)
+            if (free.cost is not None and (held.cost or 0.0) > free.cost) or (
+                free.tokens is not None and request.most.billed > free.tokens
+            ):
+                continue
+            free = free.left(held.cost or 0.0, request.most.billed)
+            chosen.setdefault(request.provider, []).append((asked, held))
+        if not chosen:
+            if not self._flying:
+                text = f"the cap of {self._job.cap.text()} has no room for another request by batch"
+                self._fail(list(self._pending), ProviderError("quota", text))
+            return
+        for provider, group in chosen.items():
+            service = provider.service
+            part: list[tuple[_Asked, Cap]] = []
+            size = 0
+            for asked, held in group:
+                length = len(msgspec.json.encode(asked.request.body))
+                if part and (len(part) == service.most_requests or size + length > service.most_bytes):
+                    await self._send(provider, part)
+                    part, size = [], 0
+                part.append((asked, held))
+                size += length
+            await self._send(provider, part)
+
+    async def _send(self, provider: BatchedProvider, part: list[tuple[_Asked, Cap]]) -> None:
+        local = f"friday-{secrets.token_hex(8)}"
+        rows, bodies = [], []
+        for asked, held in part:
+            custom = f"{asked.request.name[:32]}_{secrets.token_hex(3)}"
+            rows.append((asked.request.name, custom, held))
+            bodies.append((custom, asked.request.body))
+            asked.tries += 1
+            self._pending.pop(asked.request.name, None)
+        sent = SentBatch(local, self._job.id, provider.name, created=time.time(), count=len(part))
+        await self._requests.write(sent, rows)
+        flight = self._flying[local] = _InFlight(sent)
+        try:
+            remote = await provider.service.create(local, bodies, lambda file: self._requests.update(local, files=file))
+        except ProviderError as error:
+            if error.transient or error.status >= 500:
+                return  # it may have arrived: the service's list says it
+            await self._lost(flight)
+            self._fail([asked.request.name for asked, _ in part], error)
+            return
+        await self._begun(flight, remote)
+        self._note(f"sent {pluralize(len(part), 'request')} by batch {remote.id}")
+
+    async def _begun(self, flight: _InFlight, remote: RemoteBatch) -> None:
+        flight.sent = msgspec.structs.replace(flight.sent, remote=remote.id, expires=remote.expires)
+        await self._requests.update(flight.sent.local, remote=remote.id, expires=remote.expires)
+
+    async def _look(self, flight: _InFlight) -> None:
+        """Look at a batch once, and collect it when it has ended."""
+        service, sent = self._service(flight.sent), flight.sent
+        now = asyncio.get_running_loop().time()
+        flight.look_at, flight.every_s = now + flight.every_s, min(POLL_S[1], flight.every_s * 1.3)
+        try:
+            if not sent.remote:
+                await self._find(service, flight)
+                return
+            remote = await service.get(sent.remote)
+            if remote.ended:
+                await self._collect(service, flight, remote)
+        except ProviderError as error:
+            if error.kind == "not_found":
+                await self._lost(flight)
+            elif not error.transient:
+                raise
+            log.info("batch %s of the service: %s", sent.remote, error)
+
+    async def _find(self, service: Batches, flight: _InFlight) -> None:
+        """Find the batch of a process that did not live to store its id: by its tag, or by its time and count."""
+        sent = flight.sent
+        listed = await service.recent()
+        known = await self._requests.known([row.id for row in listed])
+        for row in listed:
+            near = not row.tag and row.total == sent.count and row.created >= sent.created - CLOCKS_S
+            if row.id not in known and (row.tag == sent.local or near):
+                await self._begun(flight, row)
+                return
+        await self._lost(flight)
+
+    async def _lost(self, flight: _InFlight) -> None:
+        """A batch is not at the service: its requests are sent again."""
+        names = await self._requests.names(flight.sent.local)
+        await self._requests.close(flight.sent.local)
+        if flight.sent.files:
+            await self._service(flight.sent).remove_files((flight.sent.files,))
+        self._flying.pop(flight.sent.local, None)
+        for name in names.values():
+            if name in self._asked:
+                self._wait(self._asked[name][0])
+
+    async def _collect(self, service: Batches, flight: _InFlight, remote: RemoteBatch) -> None:
+        sent = flight.sent
+        names = await self._requests.names(sent.local)
+        if remote.failure:
+            await self._lost(flight)
+            self._fail(
+                list(names.values()), ProviderError("invalid", f"The service refused the batch: {remote.failure}")
+            )
+            return
+        page: list[BatchResult] = []
+        seen = mine = 0
+        async for result in service.results(remote):
+            seen += 1
+            mine += result.custom_id in names
+            page.append(result)
+            if len(page) == PAGE:
+                await self._store(sent, page, names)
+                page = []
+        await self._store(sent, page, names)
+        if seen and not mine and names and not flight.cut:
+            flight.sent = msgspec.structs.replace(sent, remote="")  # another batch of the same time and size
+            return
+        left = await self._requests.names(sent.local)
+        flight.cut += 1
+        if left and flight.cut < CUT:
+            return  # the results were cut off: they are read again
+        self._flying.pop(sent.local)
+        await self._requests.close(sent.local)
+        for name in left.values():
+            self._again(name, "it was not served")
+        await service.remove_files(remote.files)
+
+    async def _store(self, sent: SentBatch, page: list[BatchResult], names: dict[str, str]) -> None:
+        provider = self._services[sent.provider]
+        mine = [result for result in page if result.custom_id in names]
+        await self._requests.collect(sent.local, [_collected(provider, result) for result in mine])
+        for result in mine:
+            name = names[result.custom_id]
+            for asked in self._asked.get(name, ()):
+                if not asked.reply.done() and result.outcome == "done":
+                    asked.reply.set_result(result.document)
+            if result.outcome == "invalid":
+                self._fail([name], ProviderError("invalid", f"The service refused the request: {result.error}"))
+            elif result.outcome == "again":
+                self._again(name, result.error)
+
+    def _again(self, name: str, why: str) -> None:
+        """Let a request be part of the next batch, unless it was sent often enough."""
+        if not (waiting := self._asked.get(name)):
+            return
+        first = waiting[0]
+        if first.tries >= TRIES:
+            text = f"The service did not serve the request by batch ({why}), {TRIES} times."
+            self._fail([name], ProviderError("config", text))
+        else:
+            self._wait(first)
+
+
+def _collected(provider: BatchedProvider, result: BatchResult) -> Collected:
+    if result.outcome != "done":
+        return Collected(result.custom_id, "open", error=result.error)
+    request = Request(agent="", system="", tools=(), messages=(), max_output=0)
+    usage = Usage()
+    try:
+        for chunk in provider.chunks(request, result.document):
+            usage = chunk.usage if isinstance(chunk, ReplyDone) else usage
+    except ProviderError as error:  # the agent that reads it gets the same error
+        usage = error.usage if isinstance(error.usage, Usage) else usage
+    reply = msgspec.json.encode(result.document).decode()
+    return Collected(result.custom_id, "done", reply, cost=provider.cost(usage) or 0.0, tokens=usage.billed)
