@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
@@ -56,6 +55,8 @@ def agent_result(view: SessionView, path: str, *, end: RunResult | None = None, 
     end = end or agent.end or RunResult("running", "done")
     data = None
     if as_data and end.status == "completed":
+        from friday_cli.agents.output_schema import unfenced  # most results are text
+
         with suppress(ValueError, RecursionError):
             data = _clean(json.loads(unfenced(end.text)))
     return AgentResult(
