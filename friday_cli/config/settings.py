@@ -121,6 +121,9 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     assume_price: bool = False
     """Whether a model of unknown price counts as the dearest one of its vendor, so that `max_cost` can be kept. What it costs is
     then an upper estimate."""
+    on_limit: Literal["fail", "wait"] = "fail"
+    """What happens when a service refuses requests for more than a minute (a limit per hour or day): `fail` says how long, `wait` waits as
+    long as it asks for, a day at most, which is shown and does not count as active time."""
     timeout: Seconds | None = None
     """Active seconds of one prompt; waiting for you, a rate limit or the network does not count. Without a network `ask`
     waits as long, a chat 300 seconds or more."""

@@ -102,6 +102,7 @@ def _policy(options: Options, settings: config.Settings, env: Mapping[str, str])
         max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents,
         offline_s=_offline_s(options, settings),
+        patient=settings.limits.on_limit == "wait",
     )
 
 

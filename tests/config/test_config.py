@@ -273,7 +273,7 @@ class TestLookup:
             "agents.delegation.max_concurent": "max_concurrent",
             "modle": "Did you mean model?",
             "limits.max_cots": "Did you mean limits.max_cost?",
-            "limits.zzz": "Known here: max_turns, max_tokens, max_cost, assume_price, timeout.",
+            "limits.zzz": "Known here: max_turns, max_tokens, max_cost, assume_price, on_limit, timeout.",
             "model.x": "Did you mean model?",
             "providers.w.key": "Use `friday auth set w`",
             "providers.w.url": "Did you mean providers.w.base_url?",

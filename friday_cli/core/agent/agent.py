@@ -285,6 +285,8 @@ class Policy(msgspec.Struct, frozen=True):
     max_output: int = 32_000
     wrap_up_s: float = 30.0
     offline_s: float = OFFLINE_S
+    patient: bool = False
+    """Whether requests wait as long as a limit of the service lasts."""
     max_depth: int = 3
     max_concurrent: int = 5
     max_agents: int = 200

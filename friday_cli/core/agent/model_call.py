@@ -46,7 +46,7 @@ class ModelCall:
         self.agent, self.services = agent, services
         self.tools, self.quiet = tools, quiet
         self.attempts = 0
-        self._patience = RetryPolicy()
+        self._patience = RetryPolicy(patient=self.services.policy.patient)
 
     async def send(self) -> ReplyDone:
         """The reply. Raises ProviderError, or LimitReached when the budget cannot pay for the request."""
@@ -113,7 +113,7 @@ class ModelCall:
             Notice(f"{old} {why}; continuing with the fallback model {agent.model}.", "warning"),
             Prefix(agent.model, conversation.system, conversation.specs),
         )
-        self._patience = RetryPolicy()
+        self._patience = RetryPolicy(patient=self.services.policy.patient)
         return True
 
     async def _report_broken_prefix(self, attempt: _Attempt) -> None:

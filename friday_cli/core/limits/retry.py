@@ -29,6 +29,8 @@ FALLBACK_AFTER_S = 15.0
 """Seconds without a connection after which a configured fallback model is asked instead."""
 WAITS_MOST_S = 300.0
 """Longest total wait for one request, in seconds, while no request succeeds."""
+PATIENT_MOST_S = 86_400.0
+"""Longest wait that a service may ask a patient request for, in seconds."""
 TURN_MOST_S = 3600.0
 """Seconds during which refusals do not count as failures while other requests succeed."""
 
@@ -37,9 +39,10 @@ PASSED = 4
 
 
 class RetryPolicy:
-    """The failures of one request so far."""
+    """The failures of one request so far. `patient`: it waits as long as the service asks for, a day at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = False) -> None:
+        self._patient = patient
         self._failures: Counter[str] = Counter()
         self._passed = self._dropped = 0
         self.asked_too_long = False
@@ -82,7 +85,8 @@ class RetryPolicy:
         tries, asked = max(1, self._failures[kind]), error.retry_after or 0.0
         if tries > RETRIES.get(kind, 0):
             return None
-        if asked > RETRY_AFTER_MOST_S or self._waited + asked >= WAITS_MOST_S:
+        long_wait = asked > RETRY_AFTER_MOST_S or self._waited + asked >= WAITS_MOST_S
+        if long_wait and not (self._patient and 0 < asked <= PATIENT_MOST_S):
             self.asked_too_long = bool(asked)
             return None
         often = tries + self._passed // PASSED

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.agent.agent import Policy
 from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.core.protocol.events import AttemptFailed, Notice, Prefix, StatusChanged
 from friday_cli.core.protocol.messages import Thinking, Usage
@@ -134,3 +135,14 @@ async def test_requests_of_one_agent_share_a_cache_key_and_a_growing_prefix() ->
     assert third.messages[: len(second.messages)] == second.messages
     assert first.system == third.system
     assert first.tools == third.tools
+
+
+@pytest.mark.parametrize(("patient", "status", "took"), [(False, "failed", 0), (True, "completed", 600)])
+async def test_a_long_limit_fails_at_once_or_is_waited_for(patient: bool, status: str, took: float) -> None:
+    limited = Say("", fail=ProviderError("rate", "limited", status=429, retry_after=300.0))
+    bench = Bench(Model({"a": [limited, limited, Say("late")]}), policy=Policy(patient=patient))
+    begun = asyncio.get_running_loop().time()
+    outcome = await bench.prompt()
+    assert outcome.status == status
+    assert took <= asyncio.get_running_loop().time() - begun < took + 120
+    assert bench.finished().duration_s < 60, "it is not active time"
