@@ -25,8 +25,10 @@ from friday_cli.core.protocol.workspace import (
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.tool_catalog import TOOLS
 
-TIMEOUT_S, MAX_TIMEOUT_S, MAX_WAIT_S = 120.0, 600.0, 60.0
+TIMEOUT_S, MAX_TIMEOUT_S, MAX_WAIT_S = 120.0, 600.0, 600.0
 """Seconds: default and maximum timeout of a command, and maximum wait for new output of a background command."""
+UNTIL_S = 60.0
+"""Seconds that a call waits for a line if it does not say how long."""
 MIN_REPORTED_S = 1.0
 """Seconds from which the duration of a command is reported."""
 TITLE_CHARS = 120
@@ -190,17 +192,24 @@ class KillArguments(ToolArguments, frozen=True):
 class JobOutputArguments(KillArguments, frozen=True):
     id: Annotated[str, Meta(description="Its id, such as job-1.")]
     wait_s: Annotated[float, Meta(description="Seconds to wait for more.", ge=0, le=MAX_WAIT_S)] = 0.0
+    until: Annotated[
+        str, Meta(description="Wait until a line has this text (60 s); * is anything, | is or.", max_length=200)
+    ] = ""
 
 
 async def _output(context: ToolContext, args: JobOutputArguments) -> Output:
-    return _job_output(await context.workspace.job(args.id, agent=context.agent, wait_s=args.wait_s))
+    wait_s = args.wait_s or (UNTIL_S if args.until else 0.0)
+    job = await context.workspace.job(args.id, agent=context.agent, wait_s=wait_s, until=args.until)
+    if not args.until or not (job.running or job.found):
+        return _job_output(job)
+    return _job_output(job, "; the line came" if job.found else f"; no such line within {wait_s:g} s")
 
 
 async def _kill(context: ToolContext, args: KillArguments) -> Output:
     return _job_output(await context.workspace.job(args.id, agent=context.agent, kill=True))
 
 
-def _job_output(job: BackgroundJob) -> Output:
+def _job_output(job: BackgroundJob, line: str = "") -> Output:
     output = sanitize(job.output)
     if job.running:
         state = "still running"
@@ -209,7 +218,7 @@ def _job_output(job: BackgroundJob) -> Output:
     else:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
-    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, read_only=job.read_only)])
+    text = "\n".join([f"{text}[{job.id} {state}{line}]", *_sandbox(job, read_only=job.read_only)])
     commands = (CommandRun(job.command, job.exit_code, job=job.id),)
     facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.output_file)
@@ -227,7 +236,7 @@ BASH_OUTPUT_TOOL = Tool(
     TOOLS["bash_output"],
     args=JobOutputArguments,
     title=lambda args: args.id,
-    description="New output of a background command, and whether it still runs. Use wait_s, do not poll.",
+    description="New output of a background command, and whether it still runs. Use wait_s or until, do not poll.",
 )
 BASH_KILL_TOOL = Tool(
     _kill,

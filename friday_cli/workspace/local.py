@@ -101,8 +101,10 @@ class LocalWorkspace(WorkspaceFiles):
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         return await self._commands.start(command, agent=agent, access=access)
 
-    async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> BackgroundJob:
-        return await self._commands.job(job_id, agent=agent, kill=kill, wait_s=wait_s)
+    async def job(
+        self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0, until: str = ""
+    ) -> BackgroundJob:
+        return await self._commands.job(job_id, agent=agent, kill=kill, wait_s=wait_s, until=until)
 
     async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
         """Start a server, which `owner` names in `release`. Raises ToolError."""

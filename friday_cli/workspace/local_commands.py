@@ -81,12 +81,15 @@ class LocalCommands:
         self._track(running.run_in_background())
         return BackgroundJob(running.id, command, True, None, "")
 
-    async def job(self, job_id: str, *, agent: str, kill: bool, wait_s: float) -> BackgroundJob:
+    async def job(self, job_id: str, *, agent: str, kill: bool, wait_s: float, until: str) -> BackgroundJob:
         """As `Workspace.job`."""
         running = self._jobs.get(agent, job_id)
+        found = False
         if kill:
             running.killed = running.killed or running.process.running
             await running.finish()
+        elif until:
+            found = await running.wait_for_line(until, wait_s)
         else:
             await running.wait_for_output(wait_s)
         alive = running.process.running
@@ -112,6 +115,7 @@ class LocalCommands:
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
             read_only=running.read_only,
+            found=found,
         )
 
     async def release(self, agent: str) -> tuple[str, ...]:

@@ -106,6 +106,22 @@ async def test_a_background_command_is_followed_to_its_end(harness: ToolHarness)
     assert after.text == "(no new output)\n[job-2 ended: exit 7]"
 
 
+async def test_an_agent_waits_for_a_line_of_a_background_command(harness: ToolHarness) -> None:
+    os.mkfifo(harness.root / "go")
+    command = "echo building; read -t 20 x <> go; echo 'Serving on port 80'; read -t 20 x <> go; echo failed: disk"
+    await harness("bash", command=command, background=True)
+    first = await harness.text("bash_output", id="job-1", wait_s=0.2, until="serving|ready")
+    assert first == "building\n[job-1 still running; no such line within 0.2 s]"
+    fd = os.open(harness.root / "go", os.O_RDWR)
+    os.write(fd, b"\n")
+    came = await harness.text("bash_output", id="job-1", wait_s=20, until="ready|Serv*port")
+    assert came == "Serving on port 80\n[job-1 still running; the line came]"
+    os.write(fd, b"\n")
+    ended = await harness.text("bash_output", id="job-1", wait_s=20, until="never")
+    os.close(fd)
+    assert ended == "failed: disk\n[job-1 ended: exit 0]"
+
+
 async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(harness: ToolHarness) -> None:
     assert "Yours: none" in await harness.error("bash_output", id="job-9")
     command = "echo up; setsid sleep 1000 & sleep 1000"

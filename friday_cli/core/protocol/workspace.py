@@ -56,7 +56,8 @@ class CommandResult(msgspec.Struct, frozen=True):
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `output_file` as in `CommandResult`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it runs read-only."""
+    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it runs read-only. `found`: the line that was waited
+    for came."""
 
     id: str
     command: str
@@ -70,6 +71,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     tampered: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     read_only: bool = False
+    found: bool = False
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
@@ -162,9 +164,11 @@ class Workspace(Protocol):
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         """Start a background command of `agent`. `access` as in `run`."""
 
-    async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> BackgroundJob:
-        """The state of a background command of `agent`, after waiting up to `wait_s` seconds for new output. `kill` ends
-        it. Raises ToolError for an unknown id."""
+    async def job(
+        self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0, until: str = ""
+    ) -> BackgroundJob:
+        """The state of a background command of `agent`, after waiting up to `wait_s` seconds for new output, or `until` a line has a
+        text (`*` stands for anything, `|` separates texts). `kill` ends it. Raises ToolError for an unknown id."""
 
     async def release(self, agent: str) -> tuple[str, ...]:
         """End all processes of `agent`. Returns when none is left, after 2 s at most: warnings for the person about what

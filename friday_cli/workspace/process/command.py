@@ -19,6 +19,7 @@ from ..fs import change_detection
 from ..sandbox import denial_detection, tamper_check
 from ..sandbox.plan import SandboxPlan
 from .client import Process
+from .line_watch import LineWatch
 from .output import LiveOutput, OutputCapture
 
 ProtectedChanges = Mapping[Path, tuple[tamper_check.ScannedFile | None, tamper_check.ScannedFile | None]]
@@ -71,6 +72,8 @@ class RunningCommand:
         """Set when output arrives or the command ends."""
         self._prepared = prepared
         self._live = live
+        self._watch: LineWatch | None = None
+        """What an agent waits for, or waited for last."""
         self._masker = StreamMasker()
         self._reading = asyncio.create_task(process.pump(self._on_output))
         self._finished: asyncio.Task[None] | None = None
@@ -116,6 +119,18 @@ class RunningCommand:
         with suppress(TimeoutError):  # no new output is a valid result
             await asyncio.wait_for(self.activity.wait(), wait_s)
 
+    async def wait_for_line(self, pattern: str, wait_s: float) -> bool:
+        """Wait at most `wait_s` seconds for a line, also in the output that was not read yet, or for the end of the command.
+        `pattern` as for `LineWatch`. Returns whether it came."""
+        watch = self._watch = LineWatch(pattern)
+        watch.feed(self.capture.fresh.text().encode())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not watch.found and self.process.running:
+                    self.activity.clear()
+                    await self.activity.wait()
+        return watch.found
+
     async def finish(self) -> None:
         """End what still runs and read the rest of the output. Completes even if the caller is cancelled."""
         if self._finished is None:
@@ -126,6 +141,8 @@ class RunningCommand:
         data = self._masker.feed(data, last=last)
         if self._live is not None:
             self._live.feed(data)
+        if self._watch is not None:
+            self._watch.feed(data)
         self.activity.set()
         if self.capture.wants_disk(data):
             return asyncio.to_thread(self.capture.feed, data)
