@@ -24,7 +24,7 @@ CONTEXT_LABEL = "[Context from parent agent]"
 MODE_DESCRIPTIONS = {
     "ask": "reading inside the folder runs; changes, commands and the network wait for a person's approval",
     "edits": "reading and file changes inside the folder run; commands and the network wait for a person's approval",
-    "plan": "look, think and answer; nothing that changes anything runs, so end with a plan instead of the change",
+    "plan": "look, think and answer; nothing that changes anything runs, so hand in a plan with ask_user instead of the change",
     "auto": "file changes and sandboxed commands run; the rest waits for a person's approval",
     "yolo": "everything runs without approval, except what is always refused",
 }

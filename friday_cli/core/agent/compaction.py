@@ -10,6 +10,7 @@ from ..protocol.events import Compacted, MessageAdded, Prefix
 from ..protocol.messages import Message, user, without_thinking
 from ..protocol.provider import NO_TOOLS, ReplyDone
 from .agent import Agent, Services, StopRun
+from .kept_plan import kept_plan
 from .loaded_skills import kept_skills
 from .next_request import measured, prompt_tokens
 from .text_reply import text_reply
@@ -67,7 +68,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")
     skills = kept_skills(history, request, conversation.provider.window)
-    conversation.history = [user("\n\n".join(texts), source="harness"), *skills, *request]
+    conversation.history = [user("\n\n".join(texts), source="harness"), *kept_plan(history), *skills, *request]
     conversation.context = conversation.sent = 0
     after = await measured(agent, most)
     await services.log.emit(

@@ -324,9 +324,21 @@ def _context(
         async with agent.slot.waiting("waiting_user"):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
+    async def hand_in(plan: str) -> str:
+        async with agent.slot.waiting("waiting_user"):
+            return await services.approvals.plan(agent.path, call.id, plan)
+
     withheld = partial(agent.rules.withheld, known.wanted)
     return ToolContext(
-        agent.path, call.id, known.workspace, agent.seen, emit, ask, read_only=read_only, withheld=withheld
+        agent.path,
+        call.id,
+        known.workspace,
+        agent.seen,
+        emit,
+        ask,
+        read_only=read_only,
+        withheld=withheld,
+        hand_in=hand_in,
     )
 
 

@@ -19,6 +19,7 @@ from ..protocol.events import (
     QuestionAnswered,
     QuestionAsked,
 )
+from ..protocol.plan import PLAN_CHOICES, PLAN_MODES
 from .call_check import CallCheck
 from .decision import Mode
 from .rule import Rule, RuleInput, parse_rule
@@ -36,6 +37,10 @@ class ApprovalAnswer(msgspec.Struct, frozen=True):
     command: str = ""
 
 
+async def _ignore_mode(mode: Mode) -> None:
+    """Default `on_mode_chosen`: do nothing."""
+
+
 async def _ignore_grant(rule: Rule, scope: str) -> None:
     """Default `on_rule_granted`: do nothing."""
 
@@ -51,6 +56,8 @@ class ApprovalQueue:
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
         self._checks: dict[str, tuple[CallCheck, str]] = {}
         """For each open permission: the decision on its call, and why a person is asked."""
+        self.on_mode_chosen: Callable[[Mode], Awaitable[None]] = _ignore_mode
+        """Gives the session the mode that a person chose with the answer to a plan."""
         self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant
         """Stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too."""
 
@@ -117,6 +124,14 @@ class ApprovalQueue:
         ask_id = self._new_id("q")
         answer = await self._put(path, ask_id, QuestionAsked(ask_id, call_id, question, tuple(choices)))
         assert isinstance(answer, str)
+        return answer
+
+    async def plan(self, path: str, call_id: str, plan: str) -> str:
+        """Show a person a plan (Markdown) of the agent at `path`, and wait for one of `PLAN_CHOICES` or for words. The mode that
+        the main agent's plan leads to holds when this returns. Raises ToolError when no person can answer."""
+        answer = await self.question(path, call_id, plan, PLAN_CHOICES)
+        if path == "a" and answer in PLAN_MODES:
+            await self.on_mode_chosen(PLAN_MODES[answer])
         return answer
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:

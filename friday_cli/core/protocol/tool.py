@@ -60,7 +60,8 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 class ToolContext(msgspec.Struct, frozen=True):
     """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
-    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `read_only`: the call
+    `ask(question, choices)` waits for a person's answer, `hand_in(plan)` for that to a plan; they raise ToolError when no
+    person can answer. `read_only`: the call
     is permitted only because it reads, so it must run where it can do nothing else. `withheld(labels)` are those of the files
     that a search found which permission rules keep from its result."""
 
@@ -72,6 +73,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     ask: Callable[[str, Sequence[str]], Awaitable[str]]
     read_only: bool = False
     withheld: Callable[[Sequence[str]], set[str]] = lambda labels: set()
+    hand_in: Callable[[str], Awaitable[str]] | None = None
 
 
 class Tool(msgspec.Struct, frozen=True):

@@ -48,7 +48,8 @@ class Defects:
 def _guarded(
     dispatch: Callable[[MessagePump, Message], Coroutine[Any, Any, None]],
 ) -> Callable[[MessagePump, Message], Coroutine[Any, Any, None]]:
-    """A widget of Textual ends its loop with the first exception of a handler, after which it answers nothing."""
+    """A widget ends its loop with the first exception of a handler, after which it answers nothing. Textual has no public place to
+    go on: `App._handle_exception` is told when the loop has ended, and a class of ours would miss Textual's own widgets."""
 
     @wraps(dispatch)
     async def guarded(self: MessagePump, message: Message) -> None:
@@ -64,4 +65,4 @@ def _guarded(
     return guarded
 
 
-MessagePump._dispatch_message = _guarded(MessagePump._dispatch_message)  # type: ignore[method-assign]
+MessagePump._dispatch_message = _guarded(MessagePump._dispatch_message)  # type: ignore[method-assign, assignment]

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.protocol.plan import PLAN_CHOICES
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import BASH
@@ -50,6 +51,9 @@ class ApprovalOption:
 def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
     event = ask.event
+    if isinstance(event, QuestionAsked) and event.choices == PLAN_CHOICES:
+        do, ask, leave = (ApprovalOption(choice, choice) for choice in event.choices)
+        return [do, ask, ApprovalOption("Keep planning, and say what to change", "", "may"), leave]
     if isinstance(event, QuestionAsked):
         choices = [
             ApprovalOption(choice, choice) if choice else ApprovalOption("Write the answer", "", "must")
@@ -149,6 +153,11 @@ class AnswerField(TextField):
     def open(self, option: ApprovalOption) -> None:
         """Take the words for an option."""
         what = "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
+        what = (
+            "What should change? Enter alone: just keep planning"
+            if option.words == "may" and option.answer == ""
+            else what
+        )
         self._option, self._command = option, None
         self._show("", what)
 

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.plan import PLAN_CHOICES
 from friday_cli.core.protocol.server_calls import server_and_tool
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
@@ -39,7 +40,7 @@ def request_title(ask: PendingAsk) -> str:
     who = "Friday" if ask.agent == "a" else f"Sub-agent {ask.agent}"
     who += f" ({profile})" if profile.lower() not in ("", "friday") else ""
     if isinstance(ask.event, QuestionAsked):
-        return f"{who} asks"
+        return f"{who} hands in a plan" if ask.event.choices == PLAN_CHOICES else f"{who} asks"
     return f"{who} wants to {_ACTIONS.get(ask.event.tool) or _use(ask.event.tool)}"
 
 
@@ -129,7 +130,15 @@ class RequestBody(VerticalScroll, can_focus=False):
         self._waits = isinstance(event, PermissionAsked) and event.tool not in (EDIT_FILE, WRITE_FILE)
         self.folded = False
         width = max(width - 1, 20)
-        if isinstance(event, QuestionAsked):
+        self.shows_change = False
+        if isinstance(event, QuestionAsked) and event.choices == PLAN_CHOICES:
+            from . import markdown  # takes 30 ms
+
+            self.shows_change = True
+            strips = markdown.draw(show_invisible(event.question), context.renderer, width)
+            shown = [Text.assemble(*((s.text, s.style or "") for s in strip)) for strip in strips]
+            self._text.update(Text("\n").join(shown))
+        elif isinstance(event, QuestionAsked):
             self._text.update(Text(show_invisible(event.question)))
         elif self.explanation:
             self._text.update(_explained(self.explanation, context, width))

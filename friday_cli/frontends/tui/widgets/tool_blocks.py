@@ -123,8 +123,21 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         return [renderer.line(row, width) for row in rows[:TAIL]]
     if run.tool in (ASK_USER, MAP_TASKS) and run.text:
         first = run.text if run.tool == ASK_USER else run.text.partition("\n")[0]
-        return [renderer.line(Text(f"└ {sanitize_line(first, 500)}", style=styles.dim), width)]
+        return [
+            *_plan(run, renderer, width),
+            renderer.line(Text(f"└ {sanitize_line(first, 500)}", style=styles.dim), width),
+        ]
     return []
+
+
+def _plan(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
+    """The plan that a call handed in; nothing for any other call."""
+    plan = run.arguments.get("plan") if run.tool == ASK_USER else None
+    if not isinstance(plan, str) or not plan.strip():
+        return []
+    from . import markdown  # takes 30 ms
+
+    return markdown.draw(plan, renderer, width)
 
 
 def body(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
