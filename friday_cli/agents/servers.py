@@ -18,11 +18,12 @@ from friday_cli.extensions.profiles import Profile
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 
 from .project_programs import ProjectPrograms
+from .server_effects import ServerEffects
 
 if TYPE_CHECKING:
+    from friday_cli.mcp.connection import ServerStream
     from friday_cli.mcp.entry import ServerEntry
     from friday_cli.mcp.pool import ServerPool
-    from friday_cli.workspace.process.server import ServerProcess
 
 SERVER_NOTES = """\
 # What MCP servers say of their tools
@@ -56,15 +57,18 @@ def open_servers(
         task.add_done_callback(reporting.discard)
 
     roots = [root.as_uri() for root in programs.workspace.roots]
-    host = ConnectionHost(server_starter(programs), roots=roots, report=report)
+    effects = ServerEffects(programs.workspace, report)
+    host = ConnectionHost(server_starter(programs, effects), roots=roots, report=report, observed=effects.observed)
     return ServerPool(entries, host, CatalogCache(programs.env), output_chars=output_chars)
 
 
-def server_starter(programs: ProjectPrograms) -> Callable[[ServerEntry], Awaitable[ServerProcess]]:
-    """A function that starts the program of a stdio server, which ends with the workspace."""
+def server_starter(
+    programs: ProjectPrograms, effects: ServerEffects | None = None
+) -> Callable[[ServerEntry], Awaitable[ServerStream]]:
+    """A function that starts the program of a stdio server, which ends with the workspace. `effects` looks at what it does to files."""
     workspace, env = programs.workspace, programs.env
 
-    async def start(entry: ServerEntry) -> ServerProcess:
+    async def start(entry: ServerEntry) -> ServerStream:
         from friday_cli.workspace.process.server import ServerProgram
 
         await asyncio.to_thread(programs.require, entry)
@@ -81,7 +85,12 @@ def server_starter(programs: ProjectPrograms) -> Callable[[ServerEntry], Awaitab
             data=data,
             writes=tuple(workspace.root / path for path in entry.writes) if entry.of_project else None,
         )
-        return await workspace.serve(program, f"mcp {entry.name}")
+        if effects is None:
+            return await workspace.serve(program, f"mcp {entry.name}")
+        await effects.begun(entry)
+        server = await workspace.serve(program, f"mcp {entry.name}")
+        server.ended = lambda: effects.ended(entry)
+        return server
 
     return start
 

@@ -23,8 +23,8 @@ _PLAIN = word_set("mktemp mkdir touch tee logger notify-send curl cp mv rm ln ch
 """Programs that run no other, besides those that only read."""
 _REDIRECTION, _GIT = re.compile(r"[&\d]*>"), re.compile(r"git\b")
 """A step that only opens a file; and git, whose settings name programs."""
-_FLAGS = re.compile(r"-[uBIsEOqe]+")
-"""Options of interpreters that name no program."""
+_PYTHON, _FLAGS = re.compile(r"python[\d.]*"), re.compile(r"-[uBIsESOq]+")
+"""Options of Python that name no program; those of others may (`sh -s`, `perl -I x`)."""
 _LOADS = re.compile(
     r"^[ \t]*from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]+(?P<names>[\w, \t(]+)|^[ \t]*import[ \t]+(?P<modules>[\w., \t]+)"
     r"|(?:^|[;&|])[ \t]*(?:\.|source)[ \t]+(?P<sourced>[^\n;&|]+)"
@@ -108,7 +108,7 @@ def _runs_named(words: list[str], root: Path, named: set[str]) -> bool:
     """Whether a command runs a file of the project that its text names, or nothing of the project."""
     name = os.path.basename(words[0]) if words else ""
     operands = list(words[1:])
-    while operands and _FLAGS.fullmatch(operands[0]):
+    while operands and _PYTHON.fullmatch(name) and _FLAGS.fullmatch(operands[0]):
         operands.pop(0)
     if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", "."):
         words = operands

@@ -17,6 +17,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .catalog import Catalog
@@ -50,16 +51,28 @@ class ServerStream(Protocol):
     async def end(self) -> None: ...
 
 
+class CallEffects(Protocol):
+    """What a call did to files, known after it. `tampered` names those that run code later."""
+
+    changed: tuple[FileChange, ...]
+    unknown: tuple[str, ...]
+    tampered: tuple[str, ...]
+
+
 class ConnectionHost(msgspec.Struct, frozen=True):
     """What a connection needs of its session. `start` runs a stdio server. `roots` are the folders that a server is told.
     `sign_in` makes the `ServerAuth` of an HTTP server (None: one that uses stored logins). `report` shows a person one line.
-    `changed` is called when the server says that its lists changed."""
+    `changed` is called when the server says that its lists changed. `observed(entry, agent, tool)` determines what a call in its block
+    does to files (None: nothing)."""
 
     start: Callable[[ServerEntry], Awaitable[ServerStream]]
     roots: Sequence[str] = ()
     sign_in: Callable[[ServerEntry], Any] | None = None
     report: Callable[[str], None] = lambda text: None
     changed: Callable[[str], None] = lambda server: None
+    observed: Callable[[ServerEntry, str, str], contextlib.AbstractAsyncContextManager[CallEffects | None]] = (
+        lambda entry, agent, tool: contextlib.nullcontext()
+    )
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -269,6 +282,10 @@ class ServerConnection:
     async def call(self, tool: str, arguments: dict[str, Any], call: ServerCall | None = None) -> Reply:
         """Call a tool. It is never called twice: what it did before the connection failed is not known."""
         return await self._request(lambda c: c.call(tool, arguments), call or ServerCall(self.entry.timeout_s))
+
+    def observed(self, agent: str, tool: str) -> contextlib.AbstractAsyncContextManager[CallEffects | None]:
+        """Determine what a call of `agent` in the block does to files."""
+        return self._host.observed(self.entry, agent, tool)
 
     async def catalog(self) -> Catalog:
         """All lists of the server, as they are now."""

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.server_calls import (
     CALL,
     LIST,
@@ -22,14 +23,13 @@ from friday_cli.core.protocol.server_calls import (
 )
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, CallEffect, ToolInfo
-from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.protocol.workspace import Workspace, tamper_warning
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.core.text.untrusted import wrap_untrusted
 
 from .catalog import OfferedTool
 from .connection import Reply, ServerCall, ServerConnection
-from .entry import ServerEntry
 
 MOST_DESCRIPTION = 2_000
 """Characters of a tool's description."""
@@ -79,7 +79,7 @@ def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, o
     about = sanitize(offered.description)[:MOST_DESCRIPTION] or f"The tool {offered.name} of the MCP server."
     read_only = offered.read_only and connection.entry.readonly
     return _tool(
-        connection.entry,
+        connection,
         name,
         about,
         offered.schema or {"type": "object"},
@@ -103,7 +103,7 @@ def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool
     prefix, schema = f"{SERVER_PREFIX}{entry.name}__", {"type": "object"}
     made = ((LIST, "Lists the resources.", listed), (READ, "Reads a resource.", read))
     return [
-        _tool(entry, prefix + name, about, schema, send, read_only=entry.readonly, output_chars=output_chars)
+        _tool(connection, prefix + name, about, schema, send, read_only=entry.readonly, output_chars=output_chars)
         for name, about, send in made
     ]
 
@@ -123,19 +123,33 @@ def file_labels(uri: str, workspace: Workspace) -> tuple[str, ...]:
 
 
 def _tool(
-    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, read_only: bool, output_chars: int
+    connection: ServerConnection,
+    name: str,
+    about: str,
+    schema: dict[str, Any],
+    send: Send,
+    *,
+    read_only: bool,
+    output_chars: int,
 ) -> Tool:
+    entry = connection.entry
+
     def also(arguments: dict[str, Any], workspace: Workspace) -> tuple[CallEffect, ...]:
         labels = file_labels(str(arguments.get("uri", "")), workspace) if name.endswith(f"__{READ}") else ()
         return (CallEffect("read", labels),) if labels else ()
 
     async def run(context: ToolContext, arguments: dict[str, Any]) -> Output:
         call = ServerCall(entry.timeout_s, agent=context.agent, show=context.emit, ask=context.ask)
-        reply = await send(call, arguments)
+        async with connection.observed(context.agent, name) as done:
+            reply = await send(call, arguments)
         text = await _shortened(context, reply.text, output_chars)
         if text:
             text = wrap_untrusted(text, source=f"MCP server {entry.name}")
-        return Output(text, images=reply.images, error=reply.error)
+        if done is None:
+            return Output(text, images=reply.images, error=reply.error)
+        facts = ToolFacts(files=done.changed, unknown=done.unknown)
+        warnings = (tamper_warning(f"MCP server {entry.name}: {name}", done.tampered),) if done.tampered else ()
+        return Output(text, facts=facts, images=reply.images, error=reply.error, warnings=warnings)
 
     return Tool(
         run=run,

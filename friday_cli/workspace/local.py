@@ -81,7 +81,7 @@ class LocalWorkspace(WorkspaceFiles):
         cwd: Path | None = None,
         access: Access = "",
     ) -> CommandResult:
-        commands = self._commands
+        commands = self.commands
         running = await commands.prepared(command, agent, LiveOutput(on_output), cwd, access)
         return await commands.finished(running, agent, timeout_s)
 
@@ -95,24 +95,24 @@ class LocalWorkspace(WorkspaceFiles):
         cwd: Path | None = None,
         read_only: bool = False,
     ) -> ProgramResult:
-        starter = self._commands.starter
+        starter = self.commands.starter
         return await starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd, read_only=read_only)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
-        return await self._commands.start(command, agent=agent, access=access)
+        return await self.commands.start(command, agent=agent, access=access)
 
     async def job(
         self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0, until: str = ""
     ) -> BackgroundJob:
-        return await self._commands.job(job_id, agent=agent, kill=kill, wait_s=wait_s, until=until)
+        return await self.commands.job(job_id, agent=agent, kill=kill, wait_s=wait_s, until=until)
 
     async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
         """Start a server, which `owner` names in `release`. Raises ToolError."""
-        return await self._commands.starter.serve(program, owner)
+        return await self.commands.starter.serve(program, owner)
 
     async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
         """Run a program that reads a text and answers, as `CommandStarter.piped`. Raises ToolError."""
-        return await self._commands.starter.piped(program, agent)
+        return await self.commands.starter.piped(program, agent)
 
     async def release(self, agent: str) -> tuple[str, ...]:
         return await self._started.release(agent) if self._started is not None else ()
@@ -139,7 +139,7 @@ class LocalWorkspace(WorkspaceFiles):
             raise ToolError(f"It could not be saved: {error.strerror}.") from None
 
     @property
-    def _commands(self) -> LocalCommands:
+    def commands(self) -> LocalCommands:
         """What starts commands, made with the first one: without it 15 modules are not imported. Raises ToolError if it would
         be made after the end."""
         if self._started is None:
@@ -157,7 +157,7 @@ class LocalWorkspace(WorkspaceFiles):
         from .process.starter import CommandSettings
 
         if self._owner is not None:
-            host = self._owner._commands.host
+            host = self._owner.commands.host
             environ = {name: value for name, value in host.settings.environ.items() if name not in ELSEWHERE}
             return host._replace(settings=host.settings._replace(environ=environ))
         passed = cleaned(self._environ, keep=self._keep)

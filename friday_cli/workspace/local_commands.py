@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult
@@ -14,9 +17,11 @@ from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandRes
 from .background_jobs import BackgroundJobs
 from .local_files import WorkspaceFiles
 from .process.client import SupervisorClient
-from .process.command import EffectDetector, RunningCommand
+from .process.command import EffectDetector, ObservedWork, RunningCommand
 from .process.output import HeadTailBuffer, LiveOutput
 from .process.starter import CommandSettings, CommandStarter
+from .sandbox import tamper_check
+from .sandbox.tamper_check import ScannedFiles
 
 
 class CommandHost(NamedTuple):
@@ -24,6 +29,14 @@ class CommandHost(NamedTuple):
 
     settings: CommandSettings
     supervisor: SupervisorClient
+
+
+class WorkEffects(msgspec.Struct):
+    """What a call of a server did to files, as `CommandResult` says it."""
+
+    changed: tuple[FileChange, ...] = ()
+    unknown: tuple[str, ...] = ()
+    tampered: tuple[str, ...] = ()
 
 
 class LocalCommands:
@@ -122,7 +135,7 @@ class LocalCommands:
         """As `Workspace.release`."""
         await self._finish(self.starter.end(agent))
         if self._jobs.drop(agent):
-            mine = [command for command in self.starter.commands if command.process.agent == agent]
+            mine = [command for command in self.starter.commands if command.agent == agent]
             await self._hook.command_ended(agent, self.starter.commands, *mine)
         return await self._effects.unreported(agent)
 
@@ -132,6 +145,37 @@ class LocalCommands:
         await self._finish(self.starter.end())
         self._jobs = BackgroundJobs()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @asynccontextmanager
+    async def observed(self, agent: str, text: str) -> AsyncIterator[WorkEffects]:
+        """Determine what happens to files in the block, in which a server works for `agent`, as for a command. The result is
+        complete after the block."""
+        found = WorkEffects()
+        await self._hook.work_started(agent, self.starter.commands)
+        work = ObservedWork(agent, text, await self._effects.protected_files())
+        self.starter.observe(work)
+        try:
+            yield found
+        finally:
+            await self._finish(self._look(work, found))
+
+    async def _look(self, work: ObservedWork, found: WorkEffects) -> None:
+        await self._hook.command_ended(work.agent, self.starter.commands, work)
+        found.changed, found.unknown = await self._effects.changed(work, self._files.written, self._hook.problem)
+        found.tampered = await self._effects.tampered(work)
+        if found.changed:
+            await self._hook.note(work.agent)
+
+    async def protected_since(
+        self, before: ScannedFiles | None, folders: Sequence[str]
+    ) -> tuple[ScannedFiles, tuple[str, ...]]:
+        """The files below `folders` of the workspace that run code later, as they are now, and the labels of those that are
+        new or changed since `before`."""
+        tops = [str(self._files.root / folder) for folder in folders]
+        scanned = await asyncio.to_thread(tamper_check.scan, [str(self._files.root), *tops], before)
+        after = {name: file for name, file in scanned.items() if any(name.startswith(f"{top}/") for top in tops)}
+        names = () if before is None else tamper_check.changed(before, after)
+        return after, tuple(self._files.label(Path(name)) for name in names if name in after)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:
         """Wait for `work`, which completes even if the caller is cancelled."""

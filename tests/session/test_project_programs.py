@@ -22,6 +22,7 @@ UNREAD = (
     "eval \"$(cat scripts/g.sh)\"", "cat scripts/g.sh | sh", "xargs -a scripts/list sh", "sh < scripts/g.sh", "env -S ./scripts/g.sh",
     "ls scripts | head -1 | xargs -I{} sh scripts/{}", "python3 -c 'import scripts.g'", ". $PWD/scripts/g.sh", "node --require ./x -e 1",
     "git status", "perl -Iscripts -e 1", "bash -c \"./scripts/$(echo g).sh\"", "nohup make", "timeout 5 npm test", "printf x | $SHELL",
+    "cat scripts/list | sh -s scripts/g.sh", "perl -I scripts/g.py scripts/list", "node -r scripts/g.sh x", "ruby -e scripts/g.sh",
 )  # fmt: skip
 READ = (
     "./scripts/g.sh", "sh scripts/g.sh x", "$CLAUDE_PROJECT_DIR/scripts/g.sh", '"${FRIDAY_PROJECT_DIR}"/scripts/g.sh', "python3 -u scripts/g.py",

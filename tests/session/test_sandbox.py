@@ -105,7 +105,7 @@ async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
 @pytest.mark.parametrize(("path", "more"), [
     (".git/hooks/pre-commit", {}), (".idea/run.xml", {}), (".vscode/tasks.json", {}), ("deep/down/.envrc", {}), (".drone.yml", {}),
     (".git/modules/logs/hooks/pre-commit", {}),
-    (".husky/pre-commit", {"background": True}), (".git/config", {"background": True}), (".envrc", {"timeout_s": 1}),
+    (".husky/pre-commit", {"background": True}), (".git/config", {"background": True}), (".envrc", {"timeout_s": 1}), (".venv/bin/python", {}), ("node_modules/.bin/tsc", {}),
 ])  # fmt: skip
 async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_result_and_a_rewind_restores_them(
     harness: Harness, choice: SandboxChoice, path: str, more: dict[str, object]

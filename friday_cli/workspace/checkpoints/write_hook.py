@@ -14,7 +14,7 @@ from ..fs.transaction import FileContent, PendingChange
 
 if TYPE_CHECKING:
     from ..fs.change_detection import FileEffect
-    from ..process.command import ProtectedChanges, RunningCommand
+    from ..process.command import ObservedWork, ProtectedChanges
     from .recorder import CheckpointRecorder
 
 LATER_S = 0.2
@@ -39,8 +39,8 @@ class WriteHook:
         self.before_agents_change: Callable[[], Awaitable[object]] | None = None
         """Awaited before the first such change."""
 
-    async def _note(self, agent: str) -> None:
-        """Call before `agent` changes files; "" and `PERSON` are the user."""
+    async def note(self, agent: str) -> None:
+        """Call before `agent` changes files, or after a server did for it; "" and `PERSON` are the user."""
         if agent not in ("", PERSON) and not self.agents_changed:
             self.agents_changed = True
             if self.before_agents_change is not None:
@@ -66,7 +66,7 @@ class WriteHook:
     @asynccontextmanager
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
         """Save the content of these files before the block changes them; one block at a time."""
-        await self._note(agent)
+        await self.note(agent)
         if self.recorder is None:
             yield
             return
@@ -85,16 +85,20 @@ class WriteHook:
         """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
         return None if self.recorder is None else self.recorder.problem
 
-    async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
+    async def command_started(self, agent: str, commands: Iterable[ObservedWork]) -> None:
         """Call before a command of `agent` starts; `commands` are those that may be running already."""
-        await self._note(agent)
+        await self.note(agent)
+        await self.work_started(agent, commands)
+
+    async def work_started(self, agent: str, commands: Iterable[ObservedWork]) -> None:
+        """As `command_started`, for work of a server that was trusted."""
         if self.recorder is not None:
             earlier = [command for command in commands if command.open]
             effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
             for command in earlier:
                 command.add_effects(effects)
 
-    async def command_ended(self, agent: str, commands: Iterable[RunningCommand], *ended: RunningCommand) -> None:
+    async def command_ended(self, agent: str, commands: Iterable[ObservedWork], *ended: ObservedWork) -> None:
         """Call after the commands `ended` of `agent` ended; `commands` are those that may still be running."""
         running = [command for command in commands if command.open and command not in ended]
         effects: Mapping[Path, FileEffect] = {}
@@ -120,9 +124,9 @@ class WriteHook:
             await self._recorder.close()
 
 
-def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
+def _agent_of(commands: Iterable[ObservedWork], person: str) -> str:
     """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
-    agents = {command.process.agent for command in commands}
+    agents = {command.agent for command in commands}
     return min(agents - {PERSON}, default=person if agents else "")
 
 

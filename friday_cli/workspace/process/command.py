@@ -41,10 +41,41 @@ class PreparedCommand(NamedTuple):
         return self.plan is not None and bool(self.plan.read_only)
 
 
-class RunningCommand:
-    """A command from start to end. `id` is set for one in the background, `shared` if a command of another agent ran at
-    the same time. `protected_before` are the protected files as they were before it started; None if it is not confined,
-    or after they were compared."""
+class ObservedWork:
+    """What a program does for `agent`, whose effects on files are determined: a command, or a call of a server. `text` names it.
+    `shared` is set if work of another agent ran at the same time. `protected_before` are the protected files as they were before it
+    started; None if it is not confined, or after they were compared."""
+
+    def __init__(
+        self, agent: str, text: str, protected_before: tamper_check.ScannedFiles | None, *, read_only: bool = False
+    ) -> None:
+        self.agent, self.text, self.read_only = agent, text, read_only
+        self.protected_before = protected_before
+        self.started_at = time.monotonic()
+        self.file_time = change_detection.now()
+        self.shared = False
+        self.open = True
+        """False once its effects were determined after its end."""
+        self.effects: dict[Path, change_detection.FileEffect] = {}
+        self.touched: list[str] | None = None
+        """The paths that changed while it ran, and others; None: a scan must find them."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.open
+
+    def add_effects(self, effects: Mapping[Path, change_detection.FileEffect]) -> None:
+        """Add what happened to files while it ran."""
+        for path, new in effects.items():
+            old = self.effects.get(path, change_detection.FileEffect(new.before, new.after))
+            self.effects[path] = change_detection.FileEffect(
+                old.before, new.after, old.added + new.added, old.removed + new.removed
+            )
+
+
+class RunningCommand(ObservedWork):
+    """A command from start to end. `id` is set for one in the background."""
 
     def __init__(
         self,
@@ -54,20 +85,11 @@ class RunningCommand:
         live: LiveOutput | None,
         protected_before: tamper_check.ScannedFiles | None,
     ) -> None:
-        self.process, self.text, self.capture = process, prepared.text, capture
-        self.read_only = prepared.read_only
-        self.protected_before = protected_before
+        super().__init__(process.agent, prepared.text, protected_before, read_only=prepared.read_only)
+        self.process, self.capture = process, capture
         self.id = ""
-        self.started_at = time.monotonic()
-        self.file_time = change_detection.now()
-        self.shared = False
         self.killed = False
         self.end_reported = False
-        self.open = True
-        """False once its effects were determined after its end."""
-        self.effects: dict[Path, change_detection.FileEffect] = {}
-        self.touched: list[str] | None = None
-        """The paths that changed while it ran, and others; None: a scan must find them."""
         self.activity = asyncio.Event()
         """Set when output arrives or the command ends."""
         self._prepared = prepared
@@ -88,13 +110,9 @@ class RunningCommand:
         plan = self._prepared.plan
         return denial_detection.explain(output, plan) if plan is not None and self.exit_code else ""
 
-    def add_effects(self, effects: Mapping[Path, change_detection.FileEffect]) -> None:
-        """Add what happened to files while it ran."""
-        for path, new in effects.items():
-            old = self.effects.get(path, change_detection.FileEffect(new.before, new.after))
-            self.effects[path] = change_detection.FileEffect(
-                old.before, new.after, old.added + new.added, old.removed + new.removed
-            )
+    @property
+    def running(self) -> bool:
+        return self.process.running
 
     async def run(self) -> None:
         """Start the command and wait until it and everything it started have ended. Raises ToolError if it could not be
@@ -180,11 +198,11 @@ class EffectDetector:
         self._scans_to_skip = 0
         self._recorded: dict[Path, tuple[float, tamper_check.ScannedFile | None]] = {}
         """When a change of a protected file was recorded, and what the file was then."""
-        self.unchecked: set[RunningCommand] = set()
+        self.unchecked: set[ObservedWork] = set()
         """The confined commands whose changes of protected files were not reported yet."""
 
     async def changed(
-        self, command: RunningCommand, written: Mapping[str, str], problem: str | None
+        self, command: ObservedWork, written: Mapping[str, str], problem: str | None
     ) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
         """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
         sha256 by path); and what is not known. `problem`: why there is no snapshot of the folder, "" if there is one, None
@@ -216,7 +234,7 @@ class EffectDetector:
         """The protected files as they are now; `before` is an earlier scan to reuse."""
         return await asyncio.to_thread(tamper_check.scan, [str(root) for root in self._roots], before)
 
-    async def tampered(self, command: RunningCommand) -> tuple[str, ...]:
+    async def tampered(self, command: ObservedWork) -> tuple[str, ...]:
         """The labels of protected files that changed while a sandboxed command ran, once. Some are restored, and of the
         others the earlier content is recorded."""
         before = command.protected_before
@@ -227,13 +245,13 @@ class EffectDetector:
         if found:
             await asyncio.to_thread(tamper_check.restore, before, found)
         rows = {Path(name): (before.get(name), after.get(name)) for name in found}
-        await self._record(command.process.agent, self._unrecorded(command, rows))
+        await self._record(command.agent, self._unrecorded(command, rows))
         command.protected_before = None
         self.unchecked.discard(command)
         nested = (path for path in command.effects if is_protected(self._label(path)))
         return tuple(sorted({self._label(path) for path in (*rows, *nested)}))
 
-    def _unrecorded(self, command: RunningCommand, rows: ProtectedChanges) -> ProtectedChanges:
+    def _unrecorded(self, command: ObservedWork, rows: ProtectedChanges) -> ProtectedChanges:
         """The changes that no snapshot has, from what the last record says if that was made while `command` ran."""
         found = {}
         for path, (old, new) in rows.items():
@@ -246,6 +264,6 @@ class EffectDetector:
 
     async def unreported(self, agent: str) -> tuple[str, ...]:
         """Warnings about protected files that changed during commands of `agent` whose results nobody read."""
-        ended = [command for command in self.unchecked if command.process.agent == agent]
+        ended = [command for command in self.unchecked if command.agent == agent]
         found = [(command.text, await self.tampered(command)) for command in ended]
         return tuple(tamper_warning(text, names) for text, names in found if names)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from asyncio.streams import FlowControlMixin
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,6 +64,8 @@ class ServerProcess:
         self._errors = HeadTailBuffer(0, ERRORS)
         self._transports: list[asyncio.BaseTransport] = []
         self._listening: asyncio.Task[None] | None = None
+        self.ended: Callable[[], Awaitable[None]] | None = None
+        """Called after it has ended."""
 
     @classmethod
     async def connect(cls, process: Process, pipes: Pipes) -> ServerProcess:
@@ -117,6 +119,8 @@ class ServerProcess:
                 await asyncio.wait_for(self._listening, END_S)
         for transport in self._transports:
             transport.close()
+        if self.ended is not None:
+            await self.ended()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(READ):

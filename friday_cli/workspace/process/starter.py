@@ -18,7 +18,7 @@ from ..sandbox import read_only_command
 from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
-from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
+from .command import EffectDetector, ObservedWork, PreparedCommand, RunningCommand, shell_code
 from .environment import DEPTH, nesting_depth, with_trace
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
 from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
@@ -50,7 +50,7 @@ class CommandStarter:
     def __init__(
         self, roots: Sequence[Path], settings: CommandSettings, supervisor: SupervisorClient, effects: EffectDetector
     ) -> None:
-        self.commands: set[RunningCommand] = set()
+        self.commands: set[ObservedWork] = set()
         self._roots, self._settings, self._supervisor, self._effects = roots, settings, supervisor, effects
         self._shell = find_program("bash", settings.environ.get("PATH"), roots) or "/bin/sh"
         self._processes: set[Process] = set()
@@ -80,7 +80,7 @@ class CommandStarter:
         prepared: PreparedCommand,
         agent: str,
         live: LiveOutput | None,
-        look: Callable[[str, set[RunningCommand]], Awaitable[None]],
+        look: Callable[[str, set[ObservedWork]], Awaitable[None]],
     ) -> RunningCommand:
         """A command of `agent` with a process, which `RunningCommand.run` starts. If it may change files, `look` is awaited
         while the process confines itself. Raises ToolError."""
@@ -97,15 +97,19 @@ class CommandStarter:
             raise
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
-        if protected is not None:
-            self._effects.unchecked.add(started)
+        if changes:
+            self.observe(started)
+        return started
+
+    def observe(self, work: ObservedWork) -> None:
+        """Determine what `work`, which begins, does to files."""
+        if work.protected_before is not None:
+            self._effects.unchecked.add(work)
         self.commands = {other for other in self.commands if other.open}
         for other in self.commands:
-            if other.process.agent != process.agent and other.process.running and changes:
-                other.shared = started.shared = True
-        if changes:
-            self.commands.add(started)
-        return started
+            if other.agent != work.agent and other.running:
+                other.shared = work.shared = True
+        self.commands.add(work)
 
     async def execute(
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None, read_only: bool

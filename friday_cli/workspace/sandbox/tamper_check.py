@@ -21,6 +21,8 @@ FILES, BYTES, KEPT = 500, 16 * 1024 * 1024, 64 * 1024
 """Files that are scanned in each folder, bytes of each that are read, and bytes of a file whose content is kept."""
 _NESTED = (".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows")
 """Folders in a project from which CI services run programs, in folders with other files."""
+_PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")
+"""Folders of programs that are on an activated PATH."""
 _LINKS = ("commondir", "gitdir")
 _STORAGE = ("objects", "refs", "logs", "index")
 """Parts of a git folder that name no program."""
@@ -53,7 +55,9 @@ def _code(root: str) -> list[str]:
         names = sorted(name for name in os.listdir(root) if is_protected(name) and name not in (".git", ".friday"))
     except OSError:
         names = []
-    return [os.path.join(root, name) for name in (*names, *_NESTED)]
+    on_path = [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith(f"{root}/")]
+    programs = dict.fromkeys((*(os.path.join(root, name) for name in _PROGRAMS), *map(os.path.normpath, on_path)))
+    return [*(os.path.join(root, name) for name in (*names, *_NESTED)), *programs]
 
 
 def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
@@ -102,11 +106,17 @@ def _walk(path: str, found: ScannedFiles, before: ScannedFiles, most: int) -> No
         return
 
 
+def _is_program(path: str) -> bool:
+    return os.path.dirname(path).endswith(_PROGRAMS)
+
+
 def _read(path: str, status: os.stat_result, stamp: tuple[int, ...]) -> ScannedFile:
     if stat.S_ISLNK(status.st_mode):
         content = os.fsencode(os.readlink(path))
     elif not stat.S_ISREG(status.st_mode):
         return ScannedFile(stamp, "")
+    elif status.st_size > KEPT and _is_program(path):  # to read them takes longer than most commands
+        return ScannedFile(stamp, " ".join(map(str, stamp[1:])))
     else:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             content = file.read(BYTES)
