@@ -238,6 +238,14 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     Friday uses itself."""
 
 
+class NotifySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How you are told that an agent needs you, beside the terminal's title and its notifications."""
+
+    command: tuple[str, ...] = ()
+    """A program with its words, such as `["notify-send", "Friday"]`. It is run once for each question, permission and cap that
+    needs you for more than five seconds, and at the end of a long turn, with what it is as its last word. Empty: none."""
+
+
 class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Earlier contents of files that agents changed, for `friday sessions rewind`. They are stored next to the sessions,
     outside your folders, and removed with their session; see rewind.md."""
@@ -312,6 +320,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     agents: AgentSettings = AgentSettings()
     context: ContextSettings = ContextSettings()
     tools: ToolSettings = ToolSettings()
+    notify: NotifySettings = NotifySettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()
     hooks: HookSettings = HookSettings()

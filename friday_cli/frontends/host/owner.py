@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.session.port import SessionPort
+from friday_cli.view import SessionView
 from friday_cli.view.follower import SessionFollower
 
+from ..person_notifier import PersonNotifier
 from .server import SessionServer
+
+log = logging.getLogger(__name__)
 
 SETTLE_S = 0.1
 """Seconds from the last event of a run until the session is idle."""
@@ -85,6 +91,8 @@ class BackgroundOwner:
         self._changed = asyncio.Event()
         self._server = SessionServer(session, self.end, self._changed.set)
         self._follower: SessionFollower | None = None
+        self._view = SessionView()
+        self._notifier = PersonNotifier(Path.cwd(), log.warning)
 
     def open(self) -> None:
         """Serve the session from now on. Raises FridayError."""
@@ -106,11 +114,14 @@ class BackgroundOwner:
 
     async def close(self) -> None:
         """Serve no longer."""
+        await self._notifier.close()
         await self._server.close()
 
     def _on_event(self, envelope: Envelope, replayed: bool) -> None:
         if envelope.seq is not None:
             self._changed.set()
+            self._view.apply(envelope)
+            self._notifier.follow(self._view if not self._server.clients else SessionView())  # else a frontend tells
 
     def end(self) -> None:
         """Stop, and let `until_unused` return."""

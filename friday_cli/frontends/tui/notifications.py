@@ -16,6 +16,7 @@ from textual.widgets._toast import ToastRack
 
 from friday_cli.core.text.sanitize import sanitize_line
 
+from ..person_notifier import PersonNotifier
 from .controller import SessionController
 from .terminal.program_status import ProgramStatus
 
@@ -34,6 +35,7 @@ class TerminalNotifier:
         """The title of the terminal set here, "" for none."""
         self.status = ProgramStatus(self._write)
         self._working_since: float | None = None
+        self._person: PersonNotifier | None = None
 
     def ask_for_status(self) -> None:
         """Ask the terminal whether it reads reports of the status."""
@@ -69,13 +71,24 @@ class TerminalNotifier:
             self.title = title
             self._write(f"\x1b]0;{title}\x07")
         self.status.follow(controller.state, working=controller.working)
+        if self._person is None and controller.session is not None:
+            self._person = PersonNotifier(controller.options.cwd, controller.told.append)
+        if self._person is not None:
+            self._person.follow(controller.state)
         now = time.monotonic()
         if controller.working:
             self._working_since = self._working_since or now
         elif self._working_since is not None:
             if now - self._working_since > LONG_TURN_S:
                 self.notify("Friday is done")
+                if self._person is not None:
+                    self._person.tell("is done")
             self._working_since = None
+
+    async def close(self) -> None:
+        """Run nothing of the person any more."""
+        if self._person is not None:
+            await self._person.close()
 
     def _write(self, sequence: str) -> None:
         """Send a sequence to a real terminal."""

@@ -76,6 +76,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
             with suppress(OSError):  # the terminal may be closed
                 sys.__stderr__.write(ends)  # the stream that Textual writes to
                 sys.__stderr__.flush()
+        await app.notifier.close()
         detached = app.controller.detached and app.services.failure is None
         remote = app.controller.remote
         goes_on = remote is not None and not remote.ended.is_set()
