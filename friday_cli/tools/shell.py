@@ -22,6 +22,7 @@ from friday_cli.core.protocol.workspace import (
     Workspace,
     tamper_warning,
 )
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.tool_catalog import TOOLS
 
@@ -33,6 +34,16 @@ MIN_REPORTED_S = 1.0
 """Seconds from which the duration of a command is reported."""
 TITLE_CHARS = 120
 """Longest title of a call."""
+_SUMMARY = 4_000
+"""Characters of the end of an output in which the summary of a test run is looked for."""
+_TESTS = pattern(
+    r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|(?:npm|yarn|pnpm|bun)\b.*\btest|(?:go|cargo|make) test)\b"
+)
+_NONE_RAN = pattern(
+    r"(?i)no tests ran|collected 0 items|no module named '?(?:pytest|nose|tox)\b|\bran 0 tests|no test files|no tests found"
+    r"|running 0 tests|\b0 passing"
+)
+_SOME_RAN = pattern(r"(?im)\b[1-9]\d* (?:passed|failed|passing|failing|tests?\b)|\brunning [1-9]|^ok\s+\S+\s+[\d.(]")
 _SIGNALS = {
     getattr(signal, name): name
     for name in ("SIGINT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM")
@@ -119,6 +130,12 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
     return script
 
 
+def _ran_no_test(command: str, output: str) -> bool:
+    """Whether a command that is to run tests says that it ran none. With a pipe its exit code may still be 0."""
+    end = output[-_SUMMARY:]
+    return bool(_TESTS().search(command) and _NONE_RAN().search(end)) and not _SOME_RAN().search(end)
+
+
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
     access: Access = "read_only" if context.read_only else args.access
     if args.background:
@@ -137,7 +154,9 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
         CommandDisplay(args.command, ran.exit_code, output, ran.output_file),
         ToolFacts(
             files=ran.changed,
-            commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),),
+            commands=(
+                CommandRun(args.command, ran.exit_code, ran.timed_out, no_test=_ran_no_test(args.command, output)),
+            ),
             unknown=ran.unknown,
         ),
         error=ran.exit_code != 0,

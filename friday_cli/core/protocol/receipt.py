@@ -56,13 +56,14 @@ class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command and how it ended. `exit_code` is None when it was stopped. `job` is the id of a command that was started in
-    the background, `running` True while its end was not observed."""
+    the background, `running` True while its end was not observed. `no_test`: it was to run tests, and its output says that there were none."""
 
     command: str
     exit_code: int | None = None
     timed_out: bool = False
     job: str = ""
     running: bool = False
+    no_test: bool = False
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):

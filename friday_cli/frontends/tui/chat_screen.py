@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .widgets.agent_tree import AgentTree
     from .widgets.approval_panel import Approval
     from .widgets.search_bar import FindBar
+    from .widgets.working_line import WorkingLine
 
 
 class ChatScreen(Screen[None]):
@@ -49,6 +50,7 @@ class ChatScreen(Screen[None]):
     composer: Composer
     status: StatusLine
     strip: AgentStrip
+    working: WorkingLine
     find_bar: FindBar
     approval: Approval
 
@@ -82,12 +84,14 @@ class ChatScreen(Screen[None]):
         from .widgets.agent_strip import AgentStrip
         from .widgets.approval_panel import Approval
         from .widgets.search_bar import FindBar
+        from .widgets.working_line import WorkingLine
 
         await self.body.furnish()
         self.strip = AgentStrip(id="strip")
+        self.working = WorkingLine(id="working")
         self.find_bar = FindBar(id="find")
         self.approval = Approval(self.body.context, id="approval")
-        await self.mount(self.strip, self.find_bar, self.approval, before="#composer")
+        await self.mount(self.working, self.strip, self.find_bar, self.approval, before="#composer")
         self.furnished.set()
 
     @property
@@ -225,7 +229,7 @@ def _laid_out(chat: ChatScreen) -> None:
     if chat.ready:
         from .widgets.approval_panel import ROWS_LEFT
 
-        rows = 1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status))
+        rows = 1 + sum(widget.region.height for widget in (chat.working, chat.strip, chat.composer, chat.status))
         if chat.approval.rows_left != (rows := max(rows, ROWS_LEFT)):
             chat.approval.rows_left = rows
             chat.approval.on_resize()

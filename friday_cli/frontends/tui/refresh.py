@@ -92,6 +92,7 @@ class ScreenRefresher:
         chat.body.transcript.follow()
         chat.body.show_panel()
         chat.follow_strip()
+        chat.working.follow(chat.body.context, keys.respelled("Esc stops", self._services.keys.chosen))
         chat.body.panel.follow(dirty)
         self._follow_asks()
         if not controller.working and controller.session is not None:

@@ -22,6 +22,8 @@ from .blocks import Block, RenderContext
 from .diff import diff_of, draw_diff
 from .styles import TextRenderer, indented
 
+OUTPUT_TAIL, ERROR_TAIL = 5, 10
+"""Rows of the end of a command's output that stay visible: of one that went well, and of one that failed."""
 PREVIEW, TAIL, MOST = 10, 3, 5_000
 """Lines shown of a folded diff, of the output of a running command, and at most of anything unfolded."""
 
@@ -116,6 +118,12 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         if run.tool == MAP_TASKS:  # each line of its progress replaces the one before
             return [renderer.line(Text(last[-1], style=styles.dim), width)]
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
+    if isinstance(run.display, CommandDisplay) and run.status in ("ok", "error"):
+        lines = (
+            sanitize(run.display.output).rstrip().split("\n")[-(ERROR_TAIL if run.status == "error" else OUTPUT_TAIL) :]
+        )
+        style = styles.error if run.status == "error" else styles.dim
+        return renderer.hard("\n".join(lines), width, style)[-len(lines) :] if any(lines) else []
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         texts = (Text(part[:1000], style=styles.error) for part in last)

@@ -1,0 +1,59 @@
+"""What one sees while the agent works: one line with time, tokens and the key that stops, the steps, the ends of outputs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.permissions.decision import Mode
+from tests.frontends.tui.chat import does, opened
+
+STEPS = [
+    ("Read the parser", "done"),
+    ("Change the parser", "active"),
+    *((f"Step {n}", "pending") for n in range(3, 12)),
+]
+TODO = does("todo", items=[{"text": text, "status": status} for text, status in STEPS])
+SLOW = {"text": "one two three four " * 50, "chunk_delay_s": 0.05}
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 45)])
+async def test_one_line_says_what_it_does_for_how_long_and_what_stops_it(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(tmp_path, {"a": [TODO, SLOW]}, size=size) as chat:
+        assert "Esc stops" not in chat.frame.split("Ask, or")[0]
+        await chat.say("go")
+        await chat.until(lambda: re.search(r"✶ writes · \d.* tok · Esc stops", chat.frame))
+        chat.has("▸ Change the parser")
+        if size[1] >= 24:
+            chat.has("✓ Read the parser", "○ Step 3", "(1 of 11 done)")
+        await chat.press("escape")
+        await chat.idle()
+        assert "✶" not in chat.frame
+        assert "○ Step 3" not in chat.frame
+
+
+PRINTS: dict[str, tuple[str, list[str], list[str]]] = {
+    "success": ("seq 101 120", ["116", "120"], ["115"]),
+    "failure": ("seq 101 120; false", ["111", "120"], ["110"]),
+}
+
+
+@pytest.mark.parametrize("ends", PRINTS)
+async def test_a_command_shows_its_last_lines(tmp_path: Path, ends: str) -> None:
+    command, shown, hidden = PRINTS[ends]
+    mode: Mode = "yolo"
+    agents: dict[str, Any] = {"a": [does("bash", command=command), {"text": "Done."}]}
+    async with opened(tmp_path, agents, mode=mode, size=(100, 40)) as chat:
+        await chat.ask("go", shows="Done.")
+        chat.has(*shown)
+        assert not [line for line in hidden if re.search(rf"^\s+{line}$", chat.frame, re.M)]
+
+
+async def test_a_test_command_that_ran_no_test_is_a_warning(tmp_path: Path) -> None:
+    commands = [does("bash", command="echo 'no tests ran in 0.01s' # pytest | tail -1"), {"text": "All tests pass."}]
+    async with opened(tmp_path, {"a": commands}, mode="yolo") as chat:
+        await chat.ask("go", shows="All tests pass.")
+        chat.has("ran no test")
