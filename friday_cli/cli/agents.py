@@ -27,7 +27,7 @@ from .session_lookup import find, reconcile
 HELP = """All your sessions in all folders: which need you, which work, which have ended.
 
 \b
-friday agents                      the list (in a terminal: live, Enter attaches, ? shows the keys)
+friday agents                      the list (in a terminal: live, Enter opens one, x stops it)
 friday agents answer 7f3a p12 yes  answer the question p12 of session 7f3a
 friday agents send 7f3a "TEXT"     a message to it, or to one of its agents (7f3a:a.2)
 friday agents stop 7f3a            stop its agents and end its process
@@ -73,6 +73,9 @@ def list_(
 ) -> None:
     if ctx.invoked_subcommand is not None:
         return
+    if not as_json and output.on_terminal() and sys.stdin.isatty():
+        _screen(lambda: read(everything=everything, here=here, mark=False))
+        return
     rows = read(everything=everything, here=here)
     if as_json:
         output.show_json(rows)
@@ -82,12 +85,24 @@ def list_(
         output.remark('no sessions. Start one: friday ask -b "TASK".')
 
 
-def read(*, everything: bool = False, here: bool = False) -> list[FleetRow]:
-    """The rows; runs of processes that died are marked as interrupted first."""
+def _screen(rows: Callable[[], list[FleetRow]]) -> None:
+    """Show the list until the person quits; a session that is chosen is opened in between."""
+    from friday_cli.frontends.fleet.app import FleetApp  # imports the screen, which the table does not need
+
+    chosen = ""
+    if existing_store_path() is not None:
+        asyncio.run(reconcile())
+    while chosen := FleetApp(rows, lambda name: _reached(name, _end), chosen=chosen).run() or "":
+        subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
+
+
+def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> list[FleetRow]:
+    """The rows. `mark`: runs of processes that died are marked as interrupted first."""
     path = existing_store_path()
     if path is None:
         return []
-    asyncio.run(reconcile())
+    if mark:
+        asyncio.run(reconcile())
     since = None if everything else time.time() - DAY_S
     return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
 
@@ -171,16 +186,18 @@ def stop(name: str = AGENT) -> None:
     from friday_cli.session.commands import Stop
 
     async def go(session: Any, path: str) -> int:
-        if path:
-            return int(await session.do(Stop(path)))
-        count = int(session.facts.at_work)
-        await session.end()
-        while not session.ended.is_set():
-            async for _ in session.events(session.since):
-                pass
-        return count
+        return int(await session.do(Stop(path))) if path else await _end(session, path)
 
     output.remark(f"{pluralize(asyncio.run(_reached(name, go)), 'agent')} stopped.")
+
+
+async def _end(session: Any, path: str) -> int:
+    """Let the process of a session end, and wait for that. Returns how many agents were at work."""
+    count = int(session.facts.at_work)
+    await session.end()
+    async for _ in session.events(session.since):
+        pass
+    return count
 
 
 def logs(
@@ -229,7 +246,7 @@ async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: s
     session = await RemoteSession.connect(full) if owner is not None else None
     if session is None:
         where = f"is open in a terminal (process {owner}) that does not listen" if owner else "is not running"
-        hint = hint if owner is None else "Use it there, or let it listen: `friday config set fleet.listen true`."
+        hint = hint if owner is None else "Use it there, or let go of it there with /detach."
         raise UsageError(f"Session {full[:8]} {where}.", hint=hint)
     try:
         return await go(session, path)

@@ -285,6 +285,13 @@ class HookSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the hooks in `.claude/settings.json` and `.claude/settings.local.json` of a trusted project run too."""
 
 
+class FleetSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Sessions without a terminal (docs/fleet.md). A project cannot set this."""
+
+    on_hangup: Literal["stop", "detach"] = "stop"
+    """What a chat with agents at work does when its window is closed: `stop` them, or let them go on in the background."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions and the long output of their commands are kept, checked once a day. Open sessions, and sessions
     whose worktrees contain work, are never removed."""
@@ -324,5 +331,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()
     hooks: HookSettings = HookSettings()
+    fleet: FleetSettings = FleetSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -44,18 +44,17 @@ def life() -> int:
 
 def let_go() -> None:
     """Go on without the terminal, which the shell has again. The screen must be restored before."""
-    global _waiting, _life
+    global _waiting
     first, _waiting = _waiting, 0
-    os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
     if os.getppid() == first:
         os.kill(first, signal.SIGUSR1)
-    os.close(_life)
-    _life = -1
 
 
 def _wait(child: int) -> None:
@@ -66,7 +65,7 @@ def _wait(child: int) -> None:
 
     for ignored in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)  # the terminal sends them to both
-    for passed in (signal.SIGTERM, signal.SIGHUP):
+    for passed in (signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP):
         signal.signal(passed, pass_on)
     signal.signal(signal.SIGUSR1, lambda number, frame: os._exit(0))  # it goes on without the terminal
     while True:

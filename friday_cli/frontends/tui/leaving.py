@@ -10,8 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from threading import Timer
 
+from friday_cli import config
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
 
+from ..host import terminal
 from .chat_screen import ChatScreen
 from .chat_services import ChatServices
 
@@ -36,6 +39,8 @@ class Leaving:
             signal.SIGINT: partial(leave, 130),
             signal.SIGHUP: self._on_hang_up,
         }
+        if terminal.life() >= 0:
+            loop.add_reader(terminal.life(), self._shell_left)
         for number, call in on_signal.items():
             try:
                 loop.add_signal_handler(number, call)
@@ -68,10 +73,32 @@ class Leaving:
         else:
             self.window_closed()
 
+    def _shell_left(self) -> None:
+        """The process that the shell waits for was killed: the shell reads the terminal now."""
+        asyncio.get_running_loop().remove_reader(terminal.life())
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # what restores the terminal must not stop this process
+        self._services.app.exit(HANG_UP)
+
+    def _goes_on(self) -> bool:
+        """Whether the agents at work go on without the terminal."""
+        controller = self._services.controller
+        if not (controller.agents_at_work and terminal.can_let_go()):
+            return False
+        try:
+            controller.detached = config.load().settings.fleet.on_hangup == "detach"
+        except FridayError:
+            return False
+        if controller.detached:
+            terminal.let_go()
+        return controller.detached
+
     def window_closed(self) -> None:
         """Close the session and end the process within `CLOSE_S`, whatever else waits to be done, such as keys that were read
         and widgets to be taken down. Called on the event loop; the second time without effect."""
-        if self._hang_up is None:
+        if self._services.controller.detached or self._goes_on():
+            self._chat.composer.keep_draft()
+            self._services.app.exit(0)
+        elif self._hang_up is None:
             Timer(CLOSE_S, os._exit, (HANG_UP,)).start()
             self._hang_up = asyncio.ensure_future(self._close_session())
 

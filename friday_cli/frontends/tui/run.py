@@ -121,14 +121,11 @@ async def _go_on(controller: SessionController) -> None:
         owner.open()
         await controller.fold.stop(cancel=True)
         name = session.id[:8]
-        print(
-            f"friday: session {name} goes on in the background. `friday attach {name}` opens it, `friday agents` lists it."
-        )
-        sys.stdout.flush()
-        for number in (signal.SIGINT, signal.SIGHUP):
-            loop.remove_signal_handler(number)
+        if terminal.can_let_go():  # else its window was closed
+            where = f"`friday attach {name}` opens it, `friday agents` lists it."
+            print(f"friday: session {name} goes on in the background. {where}", flush=True)
+            terminal.let_go()
         loop.add_signal_handler(signal.SIGTERM, owner.end)
-        terminal.let_go()
         await owner.until_unused()
     finally:
         await owner.close()

@@ -17,6 +17,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.text.sanitize import sanitize
 
+from ...host import terminal
 from ..commands import notes, slash_commands
 from ..controller import Make, SessionController, addressed, proposed_tokens
 from ..keys.double_press import DoublePress
@@ -58,6 +59,8 @@ class PlainChat:
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         for number, code in _ENDS.items():
             loop.add_signal_handler(number, self._leave, code)
+        if terminal.life() >= 0:  # its end: the process that the shell waits for was killed
+            loop.add_reader(terminal.life(), self._leave, 129)
         await self.controller.open()
         badge = self.controller.session.facts.badge if self.controller.session else ""
         self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
@@ -75,6 +78,7 @@ class PlainChat:
             return self._over.result() if self._over in done else follow.result()
         finally:
             loop.remove_reader(sys.stdin.fileno())
+            loop.remove_reader(terminal.life())
             for task in (follow, *self._tasks):
                 task.cancel()
             await asyncio.gather(follow, *self._tasks, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""`friday agents` in a terminal: all sessions of this person, live."""

@@ -1,0 +1,135 @@
+"""Real processes: work without a terminal, a chat that lets go of its terminal, and what ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.system import session_socket
+from tests.frontends.tui.terminal_fixture import Terminal, scripted
+from tests.session.harness import Harness, does
+
+ASKS = {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]}
+WAITS = "until test -e go || test $SECONDS -ge 60; do sleep 0.05; done; touch gone"
+
+
+def friday(*words: str, cwd: Path, code: int = 0) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "friday_cli", *words], cwd=cwd, capture_output=True, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def rows(cwd: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(friday("agents", "--json", cwd=cwd))
+    return found
+
+
+def until(ready: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (found := ready()):
+        assert time.monotonic() < end, "not reached"
+        time.sleep(0.05)
+    return found
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_work_without_a_terminal_is_listed_answered_and_ends(harness: Harness) -> None:
+    model = scripted(harness.project, ASKS)
+    said = friday("ask", "-b", "-m", model, "make it", cwd=harness.project)
+    assert "runs in the background" in said
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["questions"]])
+    assert (row["state"], row["title"], row["reachable"]) == ("needs you", "make it", True)
+    question = row["questions"][0]
+    assert (question["tool"], question["text"]) == ("bash", "touch made")
+    assert "is not open" in friday("agents", "answer", row["id"], "p1", "yes", cwd=harness.project, code=2)
+    friday("agents", "answer", row["id"][:8], question["id"], "yes", cwd=harness.project)
+    until(lambda: gone(row["pid"]))
+    assert (harness.project / "made").exists()
+    assert [row["state"] for row in rows(harness.project)] == ["ended"]
+    assert session_socket.sessions() == []
+    assert "all done" in friday("agents", "logs", row["id"][:8], cwd=harness.project)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("ask", "-b", "-m", "nope/x", "hello"), "Unknown provider"),
+        (("ask", "-b", "-f", "json", "hello"), "--background"),
+        (("-b", "-m", "demo"), "No prompt"),
+        (("agents", "stop", "abcdef"), "no session"),
+        (("agents", "--host", "-oProxyCommand=x"), "name of a machine"),
+    ],
+)
+def test_what_cannot_begin_says_why(harness: Harness, words: tuple[str, ...], error: str) -> None:
+    assert error in friday(*words, cwd=harness.project, code=2)
+
+
+def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness: Harness) -> None:
+    play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}
+    model = scripted(harness.project, play)
+    with Terminal(harness.project, "--yolo", "-m", model) as first:
+        first.until(b"F1 help")
+        first.type(b"begin\r", until=b"Enter queues")
+        until(lambda: rows(harness.project)[0]["at_work"] == 1)
+        (before,) = rows(harness.project)
+        assert not before["reachable"]
+        first.type(b"/detach\r", until=b"goes on in the background")
+        assert first.end() == 0
+        assert first.is_clean()
+    (after,) = until(lambda: [row for row in rows(harness.project) if row["reachable"]])
+    assert (after["pid"], after["state"], after["mode"]) == (before["pid"], "working", "yolo")
+    with Terminal(harness.project, "attach", after["id"][:8]) as second:
+        second.until(b"Enter queues")
+        (harness.project / "go").touch()
+        second.until(b"all is said")
+        second.type(b"\x04", until=b"goes on without this terminal")
+        assert second.end() == 0
+    until(lambda: gone(after["pid"]))
+    assert (harness.project / "gone").exists()
+    assert session_socket.sessions() == []
+
+
+@pytest.mark.parametrize("how", ["the window is closed", "the first process is killed", "stopped by a script"])
+def test_what_happens_to_a_chat_at_work(harness: Harness, how: str) -> None:
+    play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}
+    model = scripted(harness.project, play)
+    if how != "the first process is killed":
+        friday("config", "set", "fleet.on_hangup", "detach", cwd=harness.project)
+    with Terminal(harness.project, "--yolo", "-m", model) as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r", until=b"Enter queues")
+        (row,) = until(lambda: [row for row in rows(harness.project) if row["at_work"]])
+        if how == "the first process is killed":
+            os.kill(terminal.pid, signal.SIGKILL)
+            until(lambda: gone(row["pid"]))
+            assert [row["state"] for row in rows(harness.project)] == ["ended"]
+            return
+        terminal.hang_up()
+    until(lambda: [row for row in rows(harness.project) if row["reachable"]])
+    if how == "stopped by a script":
+        assert "1 agent stopped" in friday("agents", "stop", row["id"], cwd=harness.project)
+    else:
+        (harness.project / "go").touch()
+    until(lambda: gone(row["pid"]))
+    assert (harness.project / "gone").exists() == (how == "the window is closed")
+    assert session_socket.sessions() == []
