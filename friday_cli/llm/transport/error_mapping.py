@@ -188,6 +188,10 @@ def _undecodable(endpoint: Endpoint) -> ProviderError:
 
 
 def _connection_lost(endpoint: Endpoint, error: BaseException) -> ProviderError:
+    from .wrong_service import not_http  # most requests do not fail
+
+    if (found := not_http(endpoint, str(error))) is not None:
+        return found
     text = f"The connection to {endpoint.service} was lost ({endpoint.host}): {_exception_text(endpoint, error)}."
     return ProviderError("network", text)
 
@@ -360,13 +364,21 @@ def _redirected(endpoint: Endpoint, status: int, headers: Mapping[str, str]) -> 
 
 
 def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
+    from .proxy import proxy_for  # most requests do not fail
+    from .wrong_service import PLAIN_HTTP
+
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
     why = _exception_text(endpoint, error)
+    if "deadline exceeded" in why:  # anyio's own words
+        why = "no answer in time"
     message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
     if "CERTIFICATE" in why.upper():  # waiting does not help
         hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
         return ProviderError("config", message, hint=hint)
+    if any(words in why.upper() for words in PLAIN_HTTP):
+        what = f"{endpoint.service} at {endpoint.host} does not speak https: {why}."
+        return ProviderError("config", what, hint="Is this an http:// address? Then set base_url to it.")
     return ProviderError(
         "network", message, hint="Check the network" + (", the proxy" if proxy else "") + " and base_url."
     )
@@ -378,16 +390,3 @@ def _exception_text(endpoint: Endpoint, error: BaseException) -> str:
     while cause is not None and not str(cause).strip():
         cause = cause.__cause__ or cause.__context__
     return one_line(endpoint.redact(str(cause)), 200).rstrip(".") if cause is not None else type(error).__name__
-
-
-def proxy_for(endpoint: Endpoint) -> str:
-    """The proxy from the environment for this endpoint, without user name and password; "" for none."""
-    from urllib.parse import urlsplit
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = endpoint.address
-    if endpoint.is_loopback or not parts.hostname or proxy_bypass(parts.hostname):
-        return ""
-    proxies = getproxies()
-    found = urlsplit(proxies.get(parts.scheme) or proxies.get("all") or "")
-    return f"{found.scheme}://{found.netloc.rpartition('@')[2]}" if found.netloc else ""

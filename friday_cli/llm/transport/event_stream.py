@@ -66,10 +66,11 @@ async def read_events(
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The events that `parse` finds in each item (None at the end of the stream). Raises the errors they report.
 
-    Each event except a ping resets the event timeout, and a ping while a block is written: the service may hold back the arguments of a
+    Each event except a ping, and one whose `sequence_number` was there before, resets the event timeout, and a ping while a block is written: the service may hold back the arguments of a
     call until they are complete. `no_events` is the error for a stream without events.
     """
     seen = ended = writing = False
+    highest = -1
     item: _Item | None
     while True:
         try:
@@ -85,7 +86,10 @@ async def read_events(
                 raise error_mapping.from_error(endpoint, event)
             kind = event.get("type")
             writing = kind == "content_block_start" or (writing and kind != "content_block_stop")
-            if kind != "ping" or writing:
+            number = event.get("sequence_number")
+            repeated = isinstance(number, int) and number <= highest  # a stream that repeats itself is not alive
+            highest = number if isinstance(number, int) and not repeated else highest
+            if (kind != "ping" or writing) and not repeated:
                 idle_timeout.event()
             yield event
             if not ended and event.get("type") in FINAL_EVENTS:

@@ -54,7 +54,10 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     except ProviderError:
         raise
     except Exception as error:
-        raise error_mapping.from_exception(endpoint, error) from error
+        from .wrong_service import named  # most requests do not fail
+
+        failed = error_mapping.from_exception(endpoint, error)
+        raise (await named(endpoint, failed) if response is None else failed) from error
     finally:
         idle_timeout.close()
         if response is not None:
@@ -62,6 +65,9 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
 
 
 async def _post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: dict[str, str]) -> httpx2.Response:
+    from .proxy import require_usable  # without a proxy in the environment `h11_client` sends the request
+
+    require_usable(endpoint)
     connection = client(endpoint)
     data = b"".join(content)
     request = connection.build_request("POST", url, content=data, headers=headers, timeout=timeout(endpoint))

@@ -55,7 +55,10 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     except ProviderError:
         raise
     except Exception as error:
-        raise provider_error(endpoint, error, opened=response is not None) from error
+        from .wrong_service import named  # most requests do not fail
+
+        failed = provider_error(endpoint, error, opened=response is not None)
+        raise (await named(endpoint, failed) if response is None else failed) from error
     finally:
         idle_timeout.close()
         if response is not None:

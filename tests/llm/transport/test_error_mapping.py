@@ -9,8 +9,9 @@ import pytest
 
 from friday_cli.core.protocol.errors import TRANSIENT, ProviderError
 from friday_cli.llm.transport import Endpoint
-from friday_cli.llm.transport.error_mapping import from_error, from_exception, from_status, proxy_for, retry_after
+from friday_cli.llm.transport.error_mapping import from_error, from_exception, from_status, retry_after
 from friday_cli.llm.transport.idle_timeout import StreamIdle
+from friday_cli.llm.transport.proxy import proxy_for
 
 KEY = "sk-ant-api03-0123456789abcdef"
 HERE = Endpoint(
