@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.agents.agent_tools import SessionDelegation
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.output_schema import checker
 from friday_cli.agents.spawn_limits import SpawnLimiter
+from friday_cli.agents.tool_sources import SessionDelegation
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.command_safety import network_targets
 from friday_cli.config.settings import DelegationSettings
@@ -454,7 +454,7 @@ class Bench:
         )
         if parent and self.apart:
             agent.workspace = workspace or parent.workspace
-            self.apart.assign(agent)
+            agent.start_events += self.apart.assign(agent.workspace, agent.path)
         return agent
 
     def _delegation(self, tree: SubagentTree) -> list[Tool]:

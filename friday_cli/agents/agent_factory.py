@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent, Conversation, Inbox, Services
+from friday_cli.config.settings import TokenBudget
+from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.limits.budget import Budget
-from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage
-from friday_cli.core.protocol.provider import Provider
+from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ASK_USER, SERVER_HELPERS, SKILL, TASK_RESULT, WEB_SEARCH
-from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
-from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
+from friday_cli.extensions.profiles import TURNS, TURNS_HARD, Profile, Profiles
 from friday_cli.llm.models import ModelChoice
-from friday_cli.tools import task_result
 from friday_cli.tools.delegate.report import report_from_log
 
-from . import small_window, system_prompt
+from . import system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
+from .blueprint import AgentBlueprint, make_agent
 from .caller import Caller, budget_below, drive, model_below
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
-from .servers import described, with_server_notes, with_servers
-from .service_search import UNAVAILABLE
+from .servers import described, with_servers, without_server_notes
 from .skills import SessionSkills
 from .small_window import listed_tools
+from .start_notices import few_tokens_notices, missing_tool_notices, search_missing, small_window_notices
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
+from .tool_sources import NewAgent
 from .worktree_changes import WorktreeChanges
 
 N = TypeVar("N", int, float)
@@ -92,34 +92,54 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         caller = self.root.caller
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
+        fallback: Provider | None = None
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
+        new = NewAgent(tree, "a", persona, provider, rules, targets)
+        tools = self.tools.tools_for(new)
         if persona:
             rules = _profile_rules(rules, persona, tools)
-        tools = self.tools.with_skills(tree, tools, rules, provider.window, persona)
+        tools = self.tools.skills.tools_for(new, tools, rules)
         if persona:
             rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
-            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window,
-            instructions=self.instructions, persona=persona, known_tools=rules.tools,
-            searches=not _search_missing(persona, tools, rules),
-        )  # fmt: skip
-        agent = self._agent(
-            tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
-            budget=budget, workspace=self.services.workspace,
-        )  # fmt: skip
-        agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
-        agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
-        agent.conversation.effort = self.root.choice.effort
-        agent.conversation.temperature = persona.temperature if persona else None
-        agent.supervision = self.settings.agents.delegation.supervision
-        self._note_missing_tools(agent, persona)
-        _note_small_window(agent, self.root.choice)
+            self.environment,
+            listed_tools(tools, provider.window),
+            children=targets,
+            window=provider.window,
+            instructions=self.instructions,
+            persona=persona,
+            known_tools=rules.tools,
+            searches=not search_missing(persona, tools, rules),
+        )
         if self.settings.fallback_model:
-            agent.conversation.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
-            _check_price(agent.conversation.fallback, budget)
+            fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
+            _check_price(fallback, budget)
+        blueprint = AgentBlueprint(
+            new=new,
+            profile=persona.name if persona else ROOT,
+            system=self.tools.with_instructions(system, new, tools),
+            specs=self._specs(tools, persona, provider.window),
+            tools=tools,
+            rules=rules,
+            budget=budget,
+            workspace=self.services.workspace,
+            max_depth=self.services.policy.max_depth,
+            max_turns=limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS,
+            time_s=limits.timeout or (persona and persona.timeout) or 0.0,
+            effort=self.root.choice.effort,
+            temperature=persona.temperature if persona else None,
+            fallback=fallback,
+            supervision=self.settings.agents.delegation.supervision,
+            start_events=(
+                *missing_tool_notices(
+                    new, rules, tools, answerable=self.services.approvals.interactive, told=self.noted
+                ),
+                *small_window_notices(provider, self.root.choice),
+            ),
+        )
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        agent = self._make(blueprint)
         if caller:
             drive(agent, caller)
         return agent
@@ -132,12 +152,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             return
         model = model_below(conversation.provider)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.of_root(tree, model, persona, self.root.rules, targets=targets)
-        conversation.tools = self.tools.with_skills(tree, tools, agent.rules, model.window, persona)
+        new = NewAgent(tree, "a", persona, model, self.root.rules, targets)
+        conversation.tools = self.tools.skills.tools_for(new, self.tools.tools_for(new), agent.rules)
         agent.rules.allowed = _root_allowed(conversation.tools) if persona else None
         before = conversation.specs, conversation.system
         conversation.specs = self._specs(conversation.tools, persona, model.window)
-        conversation.system = with_server_notes(conversation.system, servers, conversation.tools, persona)
+        conversation.system = self.tools.with_instructions(
+            without_server_notes(conversation.system), new, conversation.tools
+        )
         if agent.run > 1 and (conversation.specs, conversation.system) != before:
             agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
 
@@ -159,85 +181,77 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
         """A sub-agent for `spec` without history, and its profile. Raises ToolError."""
-        delegation = self.settings.agents.delegation
         try:
-            profile = self._target(parent, spec)
-            provider, effort = self.providers.for_child(
-                parent.conversation.provider, profile, parent.conversation.effort
-            )
-            most = delegation.token_budget.max
-            tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
+            profile = _target(self, parent, spec)
+            above = parent.conversation
+            provider, effort = self.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
-            above = spec.budget or budget_below(parent, self.root.caller)
-            budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+            above_budget = spec.budget or budget_below(parent, self.root.caller)
+            budget = _child_budget(above_budget, spec, profile, path, self.settings.agents.delegation.token_budget)
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
-        agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
-        agent.conversation.effort, agent.conversation.temperature = effort, profile.temperature
-        if note := self.providers.substitution_note(parent.conversation.provider, profile, provider):
-            agent.start_events.append(Notice(note, "warning"))
-        return agent, profile
-
-    def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
-        """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
-        profile = self.profiles.get(spec.profile)
-        sender = self.root.profile if parent.path == "a" else self.profiles.get(parent.profile)
-        if profile not in self.profiles.children(sender):
-            raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
-        by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
-        if by_model and profile.name not in (chosen := self.sub_agents.chosen):
-            names = ", ".join(chosen) or "none"
-            raise UsageError(
-                f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
-            )
-        return profile
+        inherited = {name: tool for name, tool in above.tools.items() if name != TASK_RESULT}
+        max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
+        targets = self.tools.targets(path, profile, max_depth)
+        new = NewAgent(tree, path, profile, provider, parent.rules, targets, inherited=inherited, check=check)
+        return self._make(self._child(new, parent, spec, budget, effort, max_depth)), profile
 
     def _child(
         self,
-        tree: SubagentTree,
+        new: NewAgent,
         parent: Agent,
         spec: SubagentTask,
-        path: str,
-        *,
-        profile: Profile,
-        provider: Provider,
         budget: Budget,
-        check: Callable[[str], str] | None,
-    ) -> Agent:
-        inherited = {name: t for name, t in parent.conversation.tools.items() if name != TASK_RESULT}
-        inherited = self.tools.with_service_search(tree, inherited, provider, parent.rules)
-        max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
-        targets = self.tools.targets(path, profile, max_depth)
-        tools = {name: inherited[name] for name in profile.select(inherited)}
-        tools = with_servers(self.tools.servers, tools, profile)
-        tools = self.tools.with_delegation(tree, tools, targets, provider.window)
-        tools[TASK_RESULT] = task_result.result_tool(check)
-        rules = _profile_rules(parent.rules, profile, tools)
-        if SKILL in tools:
-            tools = self.tools.with_skills(tree, tools, rules, provider.window, profile)
-        workspace = spec.workspace or parent.workspace
-        environment = self.isolation.environment_for(workspace, self.environment)
-        system = system_prompt.child_prompt(
-            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window,
-            instructions=self.instructions, known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
-        )  # fmt: skip
-        agent = self._agent(
-            tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,
-            workspace=workspace, parent=parent,
-        )  # fmt: skip
-        self.isolation.assign(agent)
-        agent.max_depth = max_depth
-        agent.accept = check or agent.accept
-        agent.supervision = strictest(parent.supervision, profile.supervision or None)
-        agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD)
+        effort: Effort | None,
+        max_depth: int,
+    ) -> AgentBlueprint:
+        """What a sub-agent is made of."""
+        profile, provider, path = new.profile, new.provider, new.path
+        assert profile is not None, "a sub-agent has one"
         delegation = self.settings.agents.delegation
-        agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
-        agent.result_chars = min(delegation.result_chars, profile.result_chars or delegation.result_chars)
-        agent.conversation.fallback = parent.conversation.fallback
-        _note_few_tokens(agent)
-        self._note_missing_tools(agent, profile)
-        return agent
+        tools = self.tools.tools_for(new)
+        rules = _profile_rules(parent.rules, profile, tools)
+        tools = self.tools.skills.tools_for(new, tools, rules)
+        workspace = spec.workspace or parent.workspace
+        system = system_prompt.child_prompt(
+            profile,
+            self.isolation.environment_for(workspace, self.environment),
+            listed_tools(tools, provider.window),
+            children=new.targets,
+            window=provider.window,
+            instructions=self.instructions,
+            known_tools=rules.tools,
+            searches=not search_missing(profile, tools, rules),
+        )
+        note = self.providers.substitution_note(parent.conversation.provider, profile, provider)
+        return AgentBlueprint(
+            new=new,
+            profile=profile.name,
+            system=self.tools.with_instructions(system, new, tools),
+            specs=self._specs(tools, profile, provider.window),
+            tools=tools,
+            rules=rules,
+            budget=budget,
+            workspace=workspace,
+            parent=parent,
+            max_depth=max_depth,
+            max_turns=min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD),
+            time_s=_least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0,
+            result_chars=min(delegation.result_chars, profile.result_chars or delegation.result_chars),
+            effort=effort,
+            temperature=profile.temperature,
+            fallback=parent.conversation.fallback,
+            supervision=strictest(parent.supervision, profile.supervision or None),
+            start_events=(
+                *self.isolation.assign(workspace, path),
+                *few_tokens_notices(budget, path, profile.name),
+                *missing_tool_notices(
+                    new, rules, tools, answerable=self.services.approvals.interactive, told=self.noted
+                ),
+                *([Notice(note, "warning")] if note else ()),
+            ),
+        )
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
@@ -253,9 +267,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
         workspace = await self.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
-            spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
-            max_depth=_least(record.newest_start.max_depth, spec.max_depth), workspace=workspace,
-        )  # fmt: skip
+            spec,
+            profile=record.profile,
+            max_tokens=tokens,
+            max_cost=_least(cost, spec.max_cost),
+            fork=False,
+            max_depth=_least(record.newest_start.max_depth, spec.max_depth),
+            workspace=workspace,
+        )
         try:
             agent, _ = self._new_child(tree, parent, again, path)
         except BaseException:
@@ -288,35 +307,22 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
 
-    def _note_missing_tools(self, agent: Agent, profile: Profile | None) -> None:
-        """Tell the person, once in a session for each tool, that an agent cannot use it here though its profile lists it."""
-        searches = not _search_missing(profile, agent.conversation.tools, agent.rules)
-        missing = {} if searches else {WEB_SEARCH: f"{UNAVAILABLE}. `friday doctor` says more."}
-        if _lists(profile, ASK_USER) and not self.services.approvals.interactive:
-            missing[ASK_USER] = "in this run there is no person who could answer."
-        for tool, why in missing.items() if not is_demo(agent.model) else ():
-            if tool not in self.noted:
-                self.noted.add(tool)
-                agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) cannot use {tool}: {why}", "warning"))
+    def _make(self, blueprint: AgentBlueprint) -> Agent:
+        changes = WorktreeChanges(blueprint.new.tree, self.isolation, self.services)
+        return make_agent(blueprint, self.services.log, changes.notes)
 
-    def _agent(
-        self, tree: SubagentTree, path: str, profile: str, *, provider: Provider, system: str, tools: dict[str, Tool],
-        rules: Rules, budget: Budget, workspace: Workspace, parent: Agent | None = None,
-    ) -> Agent:  # fmt: skip
-        changes = WorktreeChanges(tree, self.isolation, self.services)
-        used = self.profiles.get(profile) if parent else self.root.profile
-        conversation = Conversation(
-            provider, with_server_notes(system, self.tools.servers, tools, used),
-            self._specs(tools, used, provider.window), tools, profile,
-        )  # fmt: skip
-        return Agent(
-            path=path, profile=profile, conversation=conversation, rules=rules, budget=budget,
-            slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
-            inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
-            max_depth=self.services.policy.max_depth, workspace=workspace,
-            parent=parent,
-            subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
-        )  # fmt: skip
+
+def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile:
+    """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
+    profile = factory.profiles.get(spec.profile)
+    sender = factory.root.profile if parent.path == "a" else factory.profiles.get(parent.profile)
+    if profile not in factory.profiles.children(sender):
+        raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
+    by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
+    if by_model and profile.name not in (chosen := factory.sub_agents.chosen):
+        names = ", ".join(chosen) or "none"
+        raise UsageError(f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}.")
+    return profile
 
 
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
@@ -325,36 +331,15 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
 
 
-def _note_few_tokens(agent: Agent) -> None:
-    """Tell the person about a sub-agent with too few tokens for a result."""
-    granted = agent.budget.tokens.limit
-    if granted is not None and granted < TOKENS_USEFUL:
-        tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
-        few = f"With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
-        agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) has {tokens}. {few}", "warning"))
-
-
-def _note_small_window(agent: Agent, choice: ModelChoice) -> None:
-    """Tell the person about a main model with a small context window, if its local server did not report that."""
-    told = any("context window" in note for note in choice.notes)
-    provider = agent.conversation.provider
-    if (text := small_window.warning(provider)) and not told and not is_demo(provider.name):
-        agent.start_events.append(Notice(text, "warning"))
+def _child_budget(above: Budget, spec: SubagentTask, profile: Profile, path: str, granted: TokenBudget) -> Budget:
+    """What a sub-agent may use up. Raises LimitReached if nothing is left above it."""
+    tokens = min(granted.max, profile.max_token_budget or granted.default, spec.max_tokens or granted.max)
+    return above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
 
 
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
     """What a main agent with a profile may call, and what only its sub-agents have: `task_result` and helpers."""
     return frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
-
-
-def _lists(profile: Profile | None, tool: str) -> bool:
-    """Whether `profile` names `tool`."""
-    return profile is not None and isinstance(profile.allowed_tools, tuple) and bool(profile.select((tool,)))
-
-
-def _search_missing(profile: Profile | None, tools: Collection[str], rules: Rules) -> bool:
-    """Whether `profile` lists the web search, which the `rules` of its agent allow, but it is not among its `tools`."""
-    return _lists(profile, WEB_SEARCH) and WEB_SEARCH not in tools and rules.may(WEB_SEARCH)
 
 
 def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:

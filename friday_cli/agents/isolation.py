@@ -105,13 +105,13 @@ class WorktreeIsolation:
                 return self.worktrees.workspace_in(own, self.main)
             return await self.create(parent, again=own.metadata.name)
 
-    def assign(self, agent: Agent) -> None:
-        """Record that `agent` owns the worktree that it starts in, if it starts in one."""
-        made = self._made.claim(agent.workspace, agent.path) if self._made else None
-        if made is not None:
-            made.state = "opened"
-            agent.start_events.append(made.event)
-            agent.start_events += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
+    def assign(self, workspace: Workspace, path: str) -> list[AnyEvent]:
+        """Record that the agent `path` owns the worktree `workspace`, if it is one, and return the events that say so."""
+        made = self._made.claim(workspace, path) if self._made else None
+        if made is None:
+            return []
+        made.state = "opened"
+        return [made.event, *(Notice(f"Worktree of {path}: {text}", "warning") for text in made.notes)]
 
     def environment_for(self, workspace: Workspace, environment: Environment) -> Environment:
         """`environment` as an agent finds it that works in `workspace`."""

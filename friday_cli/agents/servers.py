@@ -111,17 +111,18 @@ def described(pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profi
     return [tool for name, tool in tools.items() if name not in held or name in shown]
 
 
-def with_server_notes(system: str, pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profile | None) -> str:
-    """A prompt that ends with what the servers whose tools it describes say of their use, as data. An empty one stays empty:
-    another program makes the calls of this agent."""
-    held = _held(tools)
-    if pool is None or not system:
-        return system
-    mark = f"\n\n{SERVER_NOTES}\n\n<untrusted "
-    own = system.rpartition(mark)[0] or system
-    texts = pool.instructions(held, named=_named(profile))
-    wrapped = (wrap_untrusted(text, source=f"MCP server {name}") for name, text in texts.items())
-    return "\n\n".join((own, SERVER_NOTES, *wrapped)) if texts else own
+def server_notes(pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profile | None) -> str:
+    """What the servers whose tools a prompt describes say of their use, as data; "" if they say nothing."""
+    if pool is None:
+        return ""
+    texts = pool.instructions(_held(tools), named=_named(profile))
+    wrapped = [wrap_untrusted(text, source=f"MCP server {name}") for name, text in texts.items()]
+    return "\n\n".join((SERVER_NOTES, *wrapped)) if wrapped else ""
+
+
+def without_server_notes(system: str) -> str:
+    """A prompt without the notes of servers that it ends with."""
+    return system.rpartition(f"\n\n{SERVER_NOTES}\n\n<untrusted ")[0] or system
 
 
 def _held(tools: Mapping[str, Tool]) -> dict[str, Tool]:

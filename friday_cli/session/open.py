@@ -225,7 +225,7 @@ def _build(
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env), skills=skills,
     )  # fmt: skip
     if delegation.batches and options.map_tool is not None:
-        tools.map_tool = options.map_tool(factory, session, context.cwd, past_runs=store.past_runs, env=env)
+        tools.batch.make = options.map_tool(factory, session, context.cwd, past_runs=store.past_runs, env=env)
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
     tree.start(factory.build_root(tree))

@@ -1,0 +1,241 @@
+"""The sources of the tools of agents, one object for each. `AgentTools` has their order; one more source is one more row there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from friday_cli.config.settings import DelegationSettings
+from friday_cli.core.agent.agent import Services
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.forecast import Forecast
+from friday_cli.core.protocol.provider import Provider
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, MAP_TASKS, SKILL, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.extensions.profiles import Profile
+from friday_cli.tools import delegate, task_result, worktree
+
+from .isolation import WorktreeIsolation
+from .provider_pool import ProviderPool
+from .servers import server_notes, with_servers
+from .service_search import ServiceSearch
+from .skills import SessionSkills
+from .spawn_limits import SpawnLimiter
+from .sub_agent_list import sub_agent_list
+from .worktree_changes import WorktreeChanges
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
+SUMMARIZER = "summarizer"
+"""The profile that shortens long results."""
+Forecasts = Callable[[SpawnEstimate, int], Awaitable[Forecast]]
+"""What a sub-agent with a task of so many characters usually uses."""
+
+
+class NewAgent(msgspec.Struct, frozen=True):
+    """An agent that is being made, as the sources of its tools see it."""
+
+    tree: SubagentTree
+    path: str
+    profile: Profile | None
+    """None for a main agent without one."""
+    provider: Provider
+    above: Rules
+    """The rights of the agent that starts it; those of the session for the main agent."""
+    targets: tuple[Profile, ...]
+    """The profiles that it may delegate to."""
+    inherited: Mapping[str, Tool] | None = None
+    """What the agent that starts it may call; None for the main agent, which gets what the session has."""
+    check: Callable[[str], str] | None = None
+    """Says what is wrong with its result, "" for nothing; None if the result may be any text."""
+
+    @property
+    def model(self) -> str:
+        return f"{self.provider.name}/{self.provider.model}"
+
+
+class ToolSource(Protocol):
+    """Gives tools to the agents of a session."""
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        """`tools`, which the sources before this one gave, with those of this source, in the order in which models see them."""
+
+    def instructions_for(self, agent: NewAgent, tools: Mapping[str, Tool]) -> str:
+        """What the prompt of `agent` says of its `tools` of this source, "" for nothing."""
+        return ""
+
+
+class ModelSearchSource(ToolSource):
+    """`web_search` where no search service is configured: exactly if the model's service can search."""
+
+    def __init__(self, services: Services, providers: ProviderPool) -> None:
+        self._services, self._providers = services, providers
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        if self._providers.search_tool is not None:
+            return tools
+        others = {name: tool for name, tool in tools.items() if name != WEB_SEARCH}
+        if self._providers.searching(agent.provider) is None or not agent.above.may(WEB_SEARCH):
+            return others
+        return {**others, WEB_SEARCH: ServiceSearch(agent.tree, self._services, self._providers).tool()}
+
+
+class ProfileSelection(ToolSource):
+    """Leaves the tools that the profile of the agent selects."""
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        return tools if agent.profile is None else {name: tools[name] for name in agent.profile.select(tools)}
+
+
+class ServerSource(ToolSource):
+    """What an agent needs to find and call those tools of MCP servers that its prompt does not describe."""
+
+    def __init__(self, pool: ServerPool | None) -> None:
+        self._pool = pool
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        return with_servers(self._pool, tools, agent.profile)
+
+    def instructions_for(self, agent: NewAgent, tools: Mapping[str, Tool]) -> str:
+        return server_notes(self._pool, tools, agent.profile)
+
+
+class DelegationSource(ToolSource):
+    """The tools for delegation, for agents that may delegate. A search is among them if the prompt cannot list all targets in its
+    share of the model's context."""
+
+    def __init__(
+        self,
+        services: Services,
+        isolation: WorktreeIsolation,
+        settings: DelegationSettings,
+        limiter: SpawnLimiter,
+        forecast: Forecasts,
+    ) -> None:
+        self._services = services
+        self._isolation = isolation
+        self._settings = settings
+        self._limiter = limiter
+        self._forecast = forecast
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        tree, targets = agent.tree, agent.targets
+        changes = WorktreeChanges(tree, self._isolation, self._services)
+        host = SessionDelegation(tree, self._isolation, changes, self._limiter, self._settings, forecast=self._forecast)
+        settings = delegate.DelegateSettings(
+            searchable=targets if sub_agent_list(targets, agent.provider.window).hidden else (),
+            isolated=frozenset(profile.name for profile in targets if profile.isolation),
+            max_batch=self._settings.max_batch,
+        )
+        made = delegate.delegate_tools(tree, host, settings)
+        if self._isolation.possible:
+            made += worktree.worktree_tools(changes)
+        own = {tool.name: tool for tool in made}
+        others = {name: tool for name, tool in tools.items() if name not in own}
+        return {**others, **own} if targets else others
+
+
+class BatchSource(ToolSource):
+    """The tool for batches, of a main agent that may delegate."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[SubagentTree], Tool] | None = None
+        """Makes it; None where there are no batches."""
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        if self.make is None or agent.inherited is not None or not agent.targets:
+            return tools
+        return {**tools, MAP_TASKS: self.make(agent.tree)}
+
+
+class ResultSource(ToolSource):
+    """The tool with which a sub-agent hands in its result."""
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
+        return tools if agent.inherited is None else {**tools, TASK_RESULT: task_result.result_tool(agent.check)}
+
+
+class SkillSource:
+    """The tool for skills. Unlike a `ToolSource` it needs the rights that the agent itself has."""
+
+    def __init__(self, skills: SessionSkills, limiter: SpawnLimiter) -> None:
+        self._skills, self._limiter = skills, limiter
+
+    def tools_for(self, agent: NewAgent, tools: dict[str, Tool], rules: Rules) -> dict[str, Tool]:
+        """`tools` with the one for the skills that an agent with `rules` may load; without it if there are none."""
+        if agent.inherited is not None and SKILL not in tools:
+            return tools
+        if agent.profile is not None and not agent.profile.select((SKILL,)):
+            return tools
+        return self._skills.with_tool(agent.tree, tools, rules, agent.provider.window, self._limiter)
+
+
+class SessionDelegation:
+    """Implements `DelegationHost` for an agent of `tree`: limits on new agents, workspaces, summaries of long results."""
+
+    def __init__(
+        self,
+        tree: SubagentTree,
+        isolation: WorktreeIsolation,
+        changes: WorktreeChanges,
+        limiter: SpawnLimiter,
+        settings: DelegationSettings,
+        *,
+        forecast: Callable[[SpawnEstimate, int], Awaitable[Forecast]],
+    ) -> None:
+        self._tree = tree
+        self._forecast = forecast
+        self._turn = asyncio.Lock()
+        """Calls of one reply start their agents in its order."""
+        self._isolation = isolation
+        self._limiter = limiter
+        self._settings = settings
+        self.worktree_report = changes.report
+        self.pending_note = changes.pending_note
+
+    async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
+        above = self._tree.node(path).agent.conversation.provider
+        async with self._turn:
+            return [
+                msgspec.structs.replace(
+                    spec,
+                    forecast=await self._forecast(SpawnEstimate(above, spec.profile, spec.max_tokens), len(spec.task)),
+                )
+                for spec in specs
+            ]
+
+    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
+        return self._limiter.allow(self._tree, path, call_id, specs)
+
+    async def create_workspace(self, path: str) -> Workspace:
+        return await self._isolation.create(self._tree.node(path).agent)
+
+    async def cancel_workspace(self, workspace: Workspace) -> None:
+        await self._isolation.cancel(workspace)
+
+    async def summarize(self, path: str, known: AgentSummary) -> str | None:
+        """A summary by a sub-agent; None if the settings want the beginning and end of the result, or it failed."""
+        if self._settings.long_results != "summary":
+            return None
+        task = (
+            "Summarize this result of a sub-agent for the agent that gave it the task. Keep all figures, paths and sources.\n"
+            f"The task was:\n{known.task}\n\nThe result:\n{known.end.text if known.end else ''}"
+        )
+        if self._tree.node(path).agent.rules.ruled(RuleInput(DELEGATE_TASK, "spawn", (SUMMARIZER,))) is not None:
+            return None
+        try:
+            node = self._tree.spawn(path, SubagentTask(SUMMARIZER, task, self_contained=True))
+        except ToolError:
+            return None
+        await self._tree.wait(path, [node])
+        return node.outcome.text if node.outcome.status == "completed" else None
