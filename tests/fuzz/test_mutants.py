@@ -63,7 +63,7 @@ MUTANTS: dict[str, Seed] = {
         "Rights.has", "self.allowed is None or tool in self.allowed", "True"
     ),
     "10 a denied call runs": changed(
-        "_Call._require_permission", "raise PermissionDenied(ANY, hint=hint)", "return False"
+        "require_permission", "raise PermissionDenied(ANY, hint=ANY_1)", "return Permit(False)"
     ),
     "11 only one question is open at a time": changed(
         "ApprovalQueue.permission",
