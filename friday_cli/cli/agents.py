@@ -87,7 +87,7 @@ def list_(
 
 def _screen(rows: Callable[[], list[FleetRow]]) -> None:
     """Show the list until the person quits; a session that is chosen is opened in between."""
-    from friday_cli.frontends.fleet.app import FleetApp  # imports the screen, which the table does not need
+    from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
 
     chosen = ""
     if existing_store_path() is not None:

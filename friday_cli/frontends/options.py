@@ -38,7 +38,12 @@ class Option(msgspec.Struct, frozen=True):
 
 MODEL, RIGHTS, SESSION = "Model", "Permissions", "Session"
 
-BACKGROUND = Option(("--background", "-b"), "flag", "Work without this terminal: `friday agents` lists it, `friday attach` opens it.", group=SESSION)  # fmt: skip
+BACKGROUND = Option(
+    ("--background", "-b"),
+    "flag",
+    "Work without this terminal: `friday agents` lists it, `friday attach` opens it.",
+    group=SESSION,
+)
 CONTINUE = Option(("--continue", "-c"), "flag", "Resume the last session of this folder.", group=SESSION)
 SHARED: tuple[Option, ...] = (
     Option(("--model", "-m"), "text", "Model, as provider/model[:effort] or an alias; 'demo' needs no key.",

@@ -215,10 +215,30 @@ class Fork(Command[str], frozen=True, tag="fork"):
 
 
 AnyCommand = (
-    Say | Tell | LoadSkill | AnswerQuestion | ExplainQuestion | RunShell | Stop | SendToBackground | Compact | ApplyWorktree
-    | DiscardWorktree | SetMode | ListRules | RevokeRule | ListSubAgents | ChooseSubAgents | ListServers | ReconnectServer | RewindTo | UndoRewind
-    | RestoreFile | AcceptChanges | Fork
-)  # fmt: skip
+    Say
+    | Tell
+    | LoadSkill
+    | AnswerQuestion
+    | ExplainQuestion
+    | RunShell
+    | Stop
+    | SendToBackground
+    | Compact
+    | ApplyWorktree
+    | DiscardWorktree
+    | SetMode
+    | ListRules
+    | RevokeRule
+    | ListSubAgents
+    | ChooseSubAgents
+    | ListServers
+    | ReconnectServer
+    | RewindTo
+    | UndoRewind
+    | RestoreFile
+    | AcceptChanges
+    | Fork
+)
 
 
 def result_type(command: Command[Any]) -> Any:

@@ -130,6 +130,19 @@ def _row(
     elif known.status == "interrupted" or known.status in ("running", "queued") or known.status.startswith("waiting"):
         state = "interrupted"
     return FleetRow(
-        known.id, state, known.title, known.cwd, known.model, mode, known.status, at_work, known.tokens, known.cost_usd,
-        known.created, known.updated, pid, reachable and pid is not None, questions,
-    )  # fmt: skip
+        id=known.id,
+        state=state,
+        title=known.title,
+        cwd=known.cwd,
+        model=known.model,
+        mode=mode,
+        status=known.status,
+        at_work=at_work,
+        tokens=known.tokens,
+        cost_usd=known.cost_usd,
+        created=known.created,
+        updated=known.updated,
+        pid=pid,
+        reachable=reachable and pid is not None,
+        questions=questions,
+    )

@@ -93,7 +93,7 @@ class SessionServer:
 
     async def _serve(self, connection: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
-        client = _Client(self, wire.StreamChannel(reader, writer))
+        client = _ServedFrontend(self, wire.StreamChannel(reader, writer))
         try:
             await client.rpc.serve()
         except FramingError:
@@ -103,7 +103,7 @@ class SessionServer:
             writer.close()
 
 
-class _Client:
+class _ServedFrontend:
     """One connected frontend."""
 
     def __init__(self, server: SessionServer, channel: wire.StreamChannel) -> None:

@@ -93,8 +93,10 @@ class AgentActions:
     async def tell(self, path: str, text: str) -> None:
         """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more. Raises
         FridayError."""
+        from friday_cli.session.commands import Tell
+
         try:
-            await self._controller.say_to(path, text)
+            await self._controller.require_session().do(Tell(path, text))
         except BudgetSpent as spent:
             from .widgets.number_dialog import NumberDialog
 
@@ -103,7 +105,7 @@ class AgentActions:
             if more is None:
                 self._chat.offer(text)
             else:
-                await self._controller.say_to(path, text, max_tokens=more)
+                await self._controller.require_session().do(Tell(path, text, more))
 
     async def copy_result(self, path: str) -> None:
         """Copy the result of an agent."""

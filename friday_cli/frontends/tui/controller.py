@@ -313,13 +313,6 @@ class SessionController:
         remarks = await self.say(prompt, task=task, images=images, restriction=custom.restrictions())
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 
-    async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:
-        """Send a message to an agent; one that has ended resumes with it, and with `max_tokens` instead of what is left of
-        its budget. Raises UsageError when it cannot, BudgetSpent when it needs more tokens."""
-        from friday_cli.session.commands import Tell
-
-        await self.require_session().do(Tell(path, text, max_tokens))
-
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
         main agent reads them with the next message when `keep` is set."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from threading import Timer
 
-from friday_cli import config
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
 
@@ -84,6 +83,8 @@ class Leaving:
         controller = self._services.controller
         if not (controller.agents_at_work and terminal.can_let_go()):
             return False
+        from friday_cli import config  # not before the first screen
+
         try:
             controller.detached = config.load().settings.fleet.on_hangup == "detach"
         except FridayError:

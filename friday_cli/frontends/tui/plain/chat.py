@@ -16,6 +16,7 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.session.commands import Tell
 
 from ...host import terminal
 from ..commands import notes, slash_commands
@@ -169,7 +170,7 @@ class PlainChat:
     async def _message_agent(self, path: str, text: str) -> None:
         """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more."""
         try:
-            await self.controller.say_to(path, text)
+            await self.controller.require_session().do(Tell(path, text))
             self._say(f"Sent to {path}.")
         except BudgetSpent as spent:
             self._spent = path, text
@@ -179,7 +180,7 @@ class PlainChat:
         """Send the message that waits for the answer, or give it back."""
         if answer.isdecimal() and int(answer) > 0:
             self._spent = None
-            await self.controller.say_to(path, text, max_tokens=int(answer))
+            await self.controller.require_session().do(Tell(path, text, int(answer)))
             self._say(f"Sent to {path}.")
         elif answer.lower() in ("n", "no"):
             self._spent = None

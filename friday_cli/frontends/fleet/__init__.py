@@ -1,1 +1,0 @@
-"""`friday agents` in a terminal: all sessions of this person, live."""
