@@ -22,6 +22,7 @@ from friday_cli.view import SessionView
 from friday_cli.view.follower import EventSource, SessionFollower
 
 from .compaction import Compaction
+from .loop import PromptLoop
 
 if TYPE_CHECKING:
     from friday_cli.extensions.commands import CustomCommand
@@ -114,6 +115,7 @@ class SessionController:
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
         self.compaction = Compaction(on_change)
+        self.loop = PromptLoop(self, on_change)
         self._pending_context: list[str] = []
         self.last = ""
         """The id of the last session with a message."""
@@ -250,6 +252,7 @@ class SessionController:
             await asyncio.gather(self._takeover, return_exceptions=True)
             self._takeover = None
         self.compaction.cancel()
+        self.loop.stop()
         session, self.session, self.remote = self.session, None, None
         observer, self.observer = self.observer, None
         if observer is not None:
@@ -329,6 +332,7 @@ class SessionController:
         from friday_cli.session.commands import Stop
 
         self.compaction.cancel()
+        self.loop.stop()
         await self.require_session().do(Stop())
 
     @property

@@ -20,12 +20,13 @@ class RunStop:
     @property
     def possible(self) -> bool:
         """Whether something runs that the user has not stopped yet."""
-        return self._shell.running or (self._controller.working and not self._stopping)
+        return self._shell.running or self._controller.loop.running or (self._controller.working and not self._stopping)
 
     def stop(self) -> None:
         """Stop all of it. The queue goes back into the prompt."""
         self._chat.composer.take_back_queue()
         self._shell.stop()
+        self._controller.loop.stop()
         if self._controller.working:
             self._stopping, self._behind_run = True, False
             self._services.app.run_worker(self._controller.interrupt())

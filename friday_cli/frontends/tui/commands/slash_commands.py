@@ -132,6 +132,21 @@ async def _cost(chat: CommandContext, rest: str) -> None:
     chat.show_card(cards.cost_card(chat.controller.state))
 
 
+@command(
+    "loop",
+    "Send a message again and again, or until a command succeeds",
+    usage="5m [x10] [$2] TEXT | until [x10] [$2] COMMAND | stop",
+)
+async def _loop(chat: CommandContext, rest: str) -> None:
+    from ..loop import read_plan
+
+    if rest == "stop":
+        chat.controller.loop.stop()
+        return
+    chat.controller.require_session()
+    chat.controller.loop.start(read_plan(rest))
+
+
 @command("budget", "Caps over all your sessions: what is used; change one", usage="[CAP AMOUNT [KEY] | clear]")
 async def _budget(chat: CommandContext, rest: str) -> None:
     from . import budget  # the store, which a chat without a session does not need

@@ -123,7 +123,7 @@ class PlainChat:
         """Ctrl-C: interrupt; twice in a row: quit."""
         if self._presses.again("quit"):
             self._leave(0)
-        elif self.controller.working:
+        elif self.controller.working or self.controller.loop.running:
             self._begin(self.controller.interrupt())
             self._say("Stopped. Ctrl-C again quits.")
         else:

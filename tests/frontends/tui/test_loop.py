@@ -1,0 +1,57 @@
+"""`/loop`: rounds at intervals or until a command succeeds, with caps, ended by Esc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.frontends.tui.loop import LoopPlan, read_plan
+from tests.frontends.tui.chat import does, opened
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        ("5m look at CI", LoopPlan("look at CI", 300)),
+        ("90s x3 $0.5 look", LoopPlan("look", 90, rounds=3, dollars=0.5)),
+        ("until pytest -q", LoopPlan("", command="pytest -q")),
+        ("until x2 $1 make", LoopPlan("", command="make", rounds=2, dollars=1)),
+        ("5m $HOME is what?", LoopPlan("$HOME is what?", 300)),
+    ],
+)
+def test_a_plan_is_read(words: str, plan: LoopPlan) -> None:
+    assert read_plan(words) == plan
+
+
+@pytest.mark.parametrize("words", ["", "5m", "until", "soon look", "1s look", "25h look", "5m x0 look", "5m $0 look"])
+def test_what_is_no_plan_is_refused(words: str) -> None:
+    with pytest.raises(UsageError):
+        read_plan(words)
+
+
+async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    agents = {"a": [{"text": "Not yet."}, does("bash", command=f"touch {made}"), {"text": "Made."}]}
+    async with opened(tmp_path, agents, mode="yolo") as chat:
+        await chat.say(f"/loop until test -f {made}")
+        await chat.until(lambda: made.exists() and not chat.app.controller.loop.running)
+        texts = [item.text for item in chat.state.agents["a"].transcript if getattr(item, "role", "") == "user"]
+    assert ["exit code 1" in text for text in texts] == [True, True]
+    assert texts[1].endswith("[round 2 of 20 of /loop]")
+
+
+async def test_a_loop_ends_at_its_rounds_and_by_escape(tmp_path: Path) -> None:
+    said = [{"text": f"Round {n}."} for n in range(1, 5)]
+    async with opened(tmp_path, {"a": said}) as chat:
+        await chat.say("/loop until x2 false")
+        await chat.until(lambda: chat.state.root is not None and chat.state.root.run == 2)
+        await chat.until(lambda: not chat.app.controller.loop.running)
+        await chat.say("/loop 1h look")
+        await chat.until(lambda: chat.state.root is not None and chat.state.root.run == 3 and chat.state.root.ended)
+        assert chat.app.controller.loop.running
+        await chat.press("escape")
+        await chat.until(lambda: not chat.app.controller.loop.running)
+        assert chat.state.root is not None
+        assert chat.state.root.run == 3
