@@ -202,8 +202,8 @@ def _build(
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     services = Services(
-        log, approvals, workspace, _policy(options, settings, env), options.rng, taint, ledger=ledger, supervisor=supervisor,
-        shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
+        log, approvals, workspace, _policy(options, settings, env), options.rng, taint, ledger=ledger,
+        supervisor=supervisor, shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")), trace=telemetry.traceparent if telemetry else None,
     )  # fmt: skip
     isolation, shared = _isolation(context, services, session), delegation.context.brain_write_scope == "shared"

@@ -45,7 +45,8 @@ async def status_card(controller: SessionController) -> str:
         ("mode", f"{controller.mode or 'ask'}{f', sandbox: {facts.sandbox}' if facts else ''}"),
         ("context", f"{root.context:,} of {root.window:,} tokens" if root and root.context and root.window else ""),
         ("agents", f"{pluralize(len(state.agents), 'agent')}, {len(state.working)} at work" if state.agents else ""),
-        ("used", f"{tokens(spent)} tokens, {'no cost (demo)' if root and is_demo(root.model) else cost(spent)}" if root else ""),
+        ("used", f"{tokens(spent)} tokens, {'no cost (demo)' if root and is_demo(root.model) else cost(spent)}"
+         if root else ""),
         ("MCP servers", await _servers(open_)),
         ("settings", code(with_tilde(user_file()), 200)),
     ]  # fmt: skip
