@@ -103,7 +103,8 @@ def check_partial(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
                 said[envelope.agent] = []
             case ev.MessageAdded(message=message) if message.role == "assistant":
                 said[envelope.agent] += [message.text.strip()] if message.text.strip() else []
-                last[envelope.agent] = handed_in(message)
+                if message.text.strip() or handed_in(message):  # one with calls alone leaves the last word as it is
+                    last[envelope.agent] = handed_in(message)
                 ever[envelope.agent].append(message.text)
             case ev.AgentFinished(partial=True, result=result):
                 kept = said[envelope.agent]

@@ -152,7 +152,7 @@ class Scene(RandomUser):
             log=bench.log,
             tree=bench.tree,
             rules=rules,
-            permissions=SessionPermissions(rules, bench.log, notes),
+            permissions=SessionPermissions(rules, bench.log, notes, bench.services.approvals),
             notes=notes,
             services=bench.services,
             since=0,
@@ -169,6 +169,7 @@ class Scene(RandomUser):
             telemetry=None,
             caller=None,
             factory=nothing,
+            ledger=nothing,
         )
         return Session(self.opened)
 
