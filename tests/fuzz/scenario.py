@@ -22,7 +22,7 @@ from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.core.protocol.messages import Message, Usage
+from friday_cli.core.protocol.messages import Message, Usage, without_refused
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
@@ -319,7 +319,8 @@ class Scene(RandomUser):
             self.broken.append(f"{request.agent}: model, system or tools are not those of its prefix")
         number, before = self.prefixes.get(request.agent, (0, ()))
         self.prefixes[request.agent] = (len(prefixes), request.messages)
-        if number == len(prefixes) and request.messages[: len(before)] != before:
+        refused = tuple(without_refused(before))  # a turn that the model refused is left out of what follows
+        if number == len(prefixes) and request.messages[: len(before)] not in (before, refused):
             self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
     def _booked(self, request: Request) -> None:
