@@ -207,7 +207,7 @@ class MapStore:
             if db.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
                 raise DatabaseDamaged(self._path)
 
-        await self._do(work)
+        await self.do(work)
 
     async def end(self, batch: str, *, whole: bool, reason: str) -> None:
         """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
