@@ -217,6 +217,12 @@ class AgentView(AgentState):
     """Its newest request."""
 
     @property
+    def asked_at(self) -> float:
+        """When the person wrote the newest message that it has read, or its first run began, in Unix seconds."""
+        said = (m for m in reversed(self.transcript) if isinstance(m, MessageItem) and m.role == "user")
+        return next((m.at for m in said if m.source == "person"), self.started)
+
+    @property
     def usage_now(self) -> Usage:
         """Its usage, with an estimate for the reply that is being streamed."""
         streamed = self.reply.chars if self.reply else 0

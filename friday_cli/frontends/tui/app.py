@@ -40,6 +40,7 @@ from .notifications import TerminalNotifier
 from .refresh import BEAT_S, ScreenRefresher
 from .state import keymap, preferences
 from .theme import ThemeController
+from .widgets import WIDE
 from .widgets.chat_request import ChatRequest
 from .widgets.message_queue import Draft
 
@@ -175,12 +176,16 @@ class FridayApp(App[int]):
         chat = self.chat
         if chat.leave_marking() or chat.find_bar.close() or chat.composer.close_list():
             return
-        if self.input.run_stop.possible:
+        panel = chat.body.panel
+        covers = panel.has_class("full") or self.size.width < WIDE
+        if covers and panel.has_focus_within:  # it lies over the chat like a dialog
+            chat.body.leave_panel()
+        elif self.input.run_stop.possible:
             self.input.run_stop.stop()
             chat.composer.aim_at_main()
             chat.composer.area.focus()
             self.services.say_note("Stopped.")
-        elif chat.body.panel.has_focus_within:
+        elif panel.has_focus_within:
             chat.body.leave_panel()
         elif not chat.composer.area.has_focus and not chat.welcome:
             chat.composer.area.focus()

@@ -78,9 +78,9 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
         await chat.say("go")
         state = chat.state
         await chat.until(lambda: "a.1" in state.agents and state.agents["a.1"].ended)
-        await chat.press("ctrl+t", "home", "down", "enter", "r")
+        await chat.press("ctrl+t", "end", "enter", "r")
         await chat.until(lambda: chat.app.clipboard == "The result.")
-        await chat.press("escape", "ctrl+t", "down", "enter")
+        await chat.press("ctrl+t", "up", "enter")
         assert chat.side.child == "a.2"
         assert chat.side.inside
         await chat.press("X")

@@ -74,12 +74,18 @@ def test_a_command_that_runs_is_read_before_the_figures_are(width: int) -> None:
 def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
     waits = ("a.2", StatusChanged("waiting_user"))
     asked = rows("a.2", width, waits, ("a.2", PermissionAsked("p", "c", "bash", "make all")))
-    assert "analyst needs you" in asked[0]
+    assert "needs you" in asked[0]
     assert "bash make all" in asked[1]
     failed = rows("a.2", width, ("a.2", AgentFinished(1, "failed", "provider", error="no such model")))
     assert "failed (provider)" in failed[1]
     assert "waits 4.0 s: rate " in rows("a.2", width, ("a.2", StatusChanged("waiting_rate", "rate", 4.0)))[1]
     assert "waits for tokens" in rows("a.2", width, ("a.2", StatusChanged("waiting_budget", "tokens")))[1]
+
+
+def test_in_a_narrow_column_the_task_comes_first() -> None:
+    top, low = rows("a.2", 33)
+    assert top.startswith("├ ● Read the tests of the re")
+    assert low.startswith("│  thinks · analyst")
 
 
 def test_what_is_unknown_is_not_told_as_nothing() -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import is_demo, seconds, short_cost, tokens
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentRow, AgentView
 
@@ -20,6 +21,8 @@ from .styles import Styles
 
 BAR_CELLS = 5
 """Length of the bar of a budget."""
+NARROW_ROW = 40
+"""Cells below which a row begins with the task; the profile is in its second line, and an unknown cost is left out."""
 
 
 class Branch(NamedTuple):
@@ -35,11 +38,15 @@ class Branch(NamedTuple):
     asked: bool = False
     """Whether one of the hidden agents asks the user."""
     flat: bool = False
+    earlier: tuple[str, ...] = ()
+    """The agents of a row that stands for branches which ended in earlier prompts."""
 
 
 def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, now: float) -> list[Strip]:
     """The two lines of an agent; `width` in cells, `now` in Unix seconds."""
     renderer, styles = context.renderer, context.renderer.styles
+    if branch.earlier:
+        return _draw_earlier(context, branch, width)
     row = AgentRow.of(context.state, agent, now=now)
     top = Text().append(branch.first, style=styles.dim)
     has_branch = row.has_children and not branch.flat
@@ -48,17 +55,24 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     if branch.flat:
         top.append(f"{row.path} ", style=styles.dim)
     badges = _badges(agent, styles, branch)
-    top.append(sanitize_line(row.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
-    top.append_text(badges)
-    top.append(f" {row.task}", style=styles.dim)
+    narrow = width < NARROW_ROW and bool(agent.parent)  # what tells the agents apart comes first
+    profile = sanitize_line(row.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday"
+    if narrow:
+        top.append_text(Text(badges.plain.strip() + " " if badges else "", style=styles.warn))
+        top.append(row.task)
+    else:
+        top.append(profile, style="bold")
+        top.append_text(badges)
+        top.append(f" {row.task}", style=styles.dim)
     bottom = Text().append(branch.rest + ("│ " if has_branch and not branch.folded else "  "), style=styles.dim)
     available = width - bottom.cell_len
     style = styles.warn if row.asks else styles.text if not agent.ended else styles.dim
     if agent.ended and (agent.status != "completed" or agent.warned):
         style = status_style(agent, renderer)
-    kept = min(len(row.activity), max(18, width * 2 // 5)) + bool(row.activity)
-    figures = _figures(row, styles, available - kept)
-    bottom.append(sanitize_line(row.activity, max(available - figures.cell_len - 1, 0)), style=style)
+    activity = f"{row.activity} · {profile}".removeprefix(" · ") if narrow else row.activity
+    kept = min(len(row.activity), max(18, width * 2 // 5)) + bool(activity)
+    figures = _figures(row, styles, available - kept, narrow=narrow)
+    bottom.append(sanitize_line(activity, max(available - figures.cell_len - 1, 0)), style=style)
     return [
         renderer.line(spread(top, Text(seconds(row.active_s), style=styles.dim), width), width),
         renderer.line(spread(bottom, figures, width), width),
@@ -85,14 +99,33 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return left.append_text(Text(" ") + right) if right else left
 
 
-def _figures(row: AgentRow, styles: Styles, width: int) -> Text:
+def _draw_earlier(context: RenderContext, branch: Branch, width: int) -> list[Strip]:
+    """The two lines of the branches that ended in earlier prompts: how many agents, and what they used."""
+    state, styles = context.state, context.renderer.styles
+    agents = [
+        a
+        for path, a in state.agents.items()
+        if any(path == one or path.startswith(f"{one}.") for one in branch.earlier)
+    ]
+    usage = sum((state.usage_of(path) for path in branch.earlier), Usage())
+    failed = sum(agent.status not in ("completed", "cancelled") for agent in agents)
+    top = Text(f"{branch.first}▸", style=styles.dim).append(f"{len(agents)} earlier", style=styles.text)
+    top.append(f" · {failed} failed" if failed else "", style=styles.error)
+    price = "" if usage.cost_usd is None or is_demo(agents[0].model) else f" · {short_cost(usage)}"
+    top.append(f" · {tokens(usage)} tok{price}", style=styles.dim)
+    bottom = Text(f"{branch.rest} Space unfolds", style=styles.dim)
+    return [context.renderer.line(line, width) for line in (top, bottom)]
+
+
+def _figures(row: AgentRow, styles: Styles, width: int, *, narrow: bool) -> Text:
     """Tokens and cost of the agent, those of its subtree after Σ, and a bar of its budget: as much as fits into `width`."""
     own, subtree, has_children = row.own, row.tree, row.has_children
     count, price = (
         (f"Σ{tokens(subtree)}", f"Σ{short_cost(subtree)}") if has_children else (tokens(own), short_cost(own))
     )
     demo = is_demo(row.model)
-    prices = [] if demo else [price]
+    unknown = narrow and (subtree if has_children else own).cost_usd is None
+    prices = [] if demo or unknown else [price]
     variants = [[count, *prices], prices or [count]]
     if has_children:
         both = price if subtree.cost_usd is None else f"{short_cost(own)} {price}"

@@ -6,7 +6,7 @@ Call `AgentTree.follow()` when an agent is dirty or the clock moved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.style import Style
 from textual import events
@@ -16,14 +16,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, activity_text, shown_children
+from friday_cli.view import AgentView, activity_text
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
 from .transcript_messages import OpenAgent
+from .tree_rows import EARLIER, Filter, Order, TreeRows
 
-Filter = Literal["all", "running", "failed", "needs you"]
-Order = Literal["start", "cost", "newest"]
 _NEXT_ORDER: dict[Order, Order] = {"start": "cost", "cost": "newest", "newest": "start"}
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
 
@@ -74,7 +73,7 @@ class AgentTree(ScrollView, can_focus=True):
 
     def follow(self) -> None:
         """Update the rows. Only rows that changed are drawn again."""
-        self._rows = self._list_rows()
+        self._rows = TreeRows(self.context.state, filter=self.filter, order=self.order, folded=self._folded).list()
         size = Size(self.scrollable_content_region.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size
@@ -109,47 +108,6 @@ class AgentTree(ScrollView, can_focus=True):
         """Draw everything again: the styles have changed."""
         self._cache = {}
         self.refresh()
-
-    def _list_rows(self) -> list[tuple[AgentView, Branch]]:
-        rows: list[tuple[AgentView, Branch]] = []
-        agents = self.context.state.agents
-
-        def add(agent: AgentView, first: str, rest: str) -> None:
-            flat = self.filter != "all"
-            folded = agent.path in self._folded and bool(agent.children) and not flat
-            hidden = [a for path, a in agents.items() if path.startswith(agent.path + ".")] if folded else []
-            if not flat or self._matches(agent):
-                asked = any(a.asks for a in hidden)
-                rows.append((agent, Branch(first, rest, folded, len(hidden), asked, flat)))
-            if folded:
-                return
-            children = self._sorted([agents[path] for path in agent.children if path in agents])
-            if not flat:
-                children, _ = shown_children(children)
-            for child in children:
-                last = child is children[-1]
-                if flat:
-                    add(child, "", "")
-                else:
-                    add(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
-
-        if (root := self.context.state.root) is not None:
-            add(root, "", "")
-        return rows
-
-    def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
-        if self.order == "newest":
-            return agents[::-1]
-        if self.order == "cost":
-            return sorted(agents, key=lambda a: -self.context.state.usage_of(a.path).billed)
-        return agents
-
-    def _matches(self, agent: AgentView) -> bool:
-        if self.filter == "running":
-            return not agent.ended
-        if self.filter == "failed":
-            return agent.status in ("failed", "timeout", "interrupted")
-        return bool(agent.asks)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self._base_style = self.rich_style
@@ -221,11 +179,18 @@ class AgentTree(ScrollView, can_focus=True):
             self.select(path)
             self.post_message(OpenAgent(path) if event.chain > 1 else self.AgentSelected(path))
 
+    @property
+    def _on_earlier(self) -> bool:
+        """Whether the cursor is on the row of earlier branches."""
+        return any(agent.path == self.selected and branch.earlier for agent, branch in self._rows)
+
     def action_open(self) -> None:
+        if self._on_earlier:
+            return self.action_fold()
         self.post_message(OpenAgent(self.selected))
 
     def action_fold(self) -> None:
-        self._folded ^= {self.selected}
+        self._folded ^= {EARLIER if self._on_earlier else self.selected}
         self.follow()
 
     def action_filter(self) -> None:

@@ -10,7 +10,7 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, MessageItem, activity_text
+from friday_cli.view import AgentView, activity_text
 
 from .blocks import RenderContext
 from .styles import Styles
@@ -48,10 +48,9 @@ class WorkingLine(Static):
     def _line(self, context: RenderContext, root: AgentView, key: str) -> Text:
         styles = context.renderer.styles
         what = "waits for you" if root.asks else activity_text(context.state, root, context.now())
-        begun = max((item.at for item in root.transcript if _from_person(item)), default=root.started)
         used = context.state.usage_of(root.path)
         new = max(used.billed - self._before.billed, 0)
-        parts = [seconds(max(context.now() - begun, 0.0))]
+        parts = [seconds(max(context.now() - root.asked_at, 0.0))]
         parts += [f"{tokens(Usage(output=new, estimated=used.estimated))} tok"] if new else []
         text = Text("✶ ", style=styles.accent)
         text.append(sanitize_line(what, 200), style=styles.text)
@@ -75,10 +74,6 @@ class WorkingLine(Static):
             done = sum(row[0] == "done" for row in rows)
             lines[-1].append(f"  ({done} of {len(rows)} done)", style=styles.dim)
         return lines
-
-
-def _from_person(item: object) -> bool:
-    return isinstance(item, MessageItem) and item.role == "user" and item.source == "person"
 
 
 def _step(status: str, text: str, styles: Styles) -> Text:

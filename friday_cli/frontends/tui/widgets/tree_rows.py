@@ -1,0 +1,80 @@
+"""Which agents the tree lists, in which order: who needs you first, then those at work; branches that ended in earlier prompts are
+one row."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from friday_cli.view import AgentView, SessionView, shown_children
+
+from .agent_row import Branch
+
+Filter = Literal["all", "running", "failed", "needs you"]
+Order = Literal["start", "cost", "newest"]
+EARLIER = "earlier"
+"""In `unfolded`: the branches that ended in earlier prompts are listed one by one."""
+
+
+class TreeRows:
+    """The rows of one session's tree. `folded` are the paths of agents whose sub-agents are hidden."""
+
+    def __init__(self, state: SessionView, *, filter: Filter, order: Order, folded: set[str]) -> None:
+        self._state, self._filter, self._order, self._folded = state, filter, order, folded
+        self._rows: list[tuple[AgentView, Branch]] = []
+
+    def list(self) -> list[tuple[AgentView, Branch]]:
+        """Each listed agent with its place. The row of earlier branches has the newest of their agents."""
+        if (root := self._state.root) is not None:
+            self._add(root, "", "")
+        return self._rows
+
+    def _add(self, agent: AgentView, first: str, rest: str) -> None:
+        flat, agents = self._filter != "all", self._state.agents
+        folded = agent.path in self._folded and bool(agent.children) and not flat
+        below = [a for path, a in agents.items() if path.startswith(agent.path + ".")] if folded else []
+        if not flat or self._matches(agent):
+            self._rows.append((agent, Branch(first, rest, folded, len(below), any(a.asks for a in below), flat)))
+        if folded:
+            return
+        children = [agents[path] for path in agent.children if path in agents]
+        earlier: list[AgentView] = []
+        if not flat:
+            children, _ = shown_children(children)
+            if not agent.parent and EARLIER not in self._folded:
+                earlier = [child for child in children if self._is_earlier(child, agent.asked_at)]
+                earlier = earlier if len(earlier) > 1 else []
+                children = [child for child in children if child not in earlier]
+        children = self._sorted(children)
+        for child in children:
+            last = child is children[-1] and not earlier
+            if flat:
+                self._add(child, "", "")
+            else:
+                self._add(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
+        if earlier:
+            paths = tuple(child.path for child in earlier)
+            self._rows.append((earlier[-1], Branch(f"{rest}└", f"{rest} ", earlier=paths)))
+
+    def _is_earlier(self, agent: AgentView, asked_at: float) -> bool:
+        """Whether an agent and all below it ended before the person's newest message."""
+        below = [self._state.agents[path] for path in agent.children if path in self._state.agents]
+        ended = agent.ended and (agent.finished or 0.0) < asked_at and not agent.asks
+        return ended and all(self._is_earlier(child, asked_at) for child in below)
+
+    def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
+        if self._order == "newest":
+            return agents[::-1]
+        if self._order == "cost":
+            return sorted(agents, key=lambda a: -self._state.usage_of(a.path).billed)
+        return sorted(agents, key=lambda a: 0 if self._asks(a) else 1 if not a.ended else 2)
+
+    def _asks(self, agent: AgentView) -> bool:
+        below = (self._state.agents[path] for path in agent.children if path in self._state.agents)
+        return bool(agent.asks) or any(map(self._asks, below))
+
+    def _matches(self, agent: AgentView) -> bool:
+        if self._filter == "running":
+            return not agent.ended
+        if self._filter == "failed":
+            return agent.status in ("failed", "timeout", "interrupted")
+        return bool(agent.asks)

@@ -1,0 +1,31 @@
+"""The tree after several prompts: what ended earlier is one row, who needs you comes first, then those at work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
+from tests.frontends.tui.chat import delegates, does, opened
+
+SLOW = {"text": "one two three " * 200, "chunk_delay_s": 0.1}
+
+
+async def test_earlier_branches_are_one_row_and_who_needs_you_comes_first(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("first", "second"), {"text": "Done."}, delegates("third", "fourth", "fifth", profile="coder"), {"text": "End."}],
+        "a.3": [{"text": "quick"}],
+        "a.4": [SLOW],
+        "a.5": [does("bash", command="make"), {"text": "made"}],
+        "a.*": [{"text": "found"}],
+    }  # fmt: skip
+    async with opened(tmp_path, agents, size=(130, 40)) as chat:
+        await chat.ask("go", shows="Done.")
+        await chat.say("again")
+        await chat.until(lambda: chat.state.asks and "a.3" in chat.state.agents and chat.state.agents["a.3"].ended)
+        chat.app.action_tree()
+        await chat.shows("2 earlier · ")
+        tree = chat.app.query_one(AgentTree)
+        assert tree.paths == ["a", "a.5", "a.4", "a.3", "a.2"]
+        tree.focus()
+        await chat.press("end", "space")
+        assert tree.paths == ["a", "a.5", "a.4", "a.1", "a.2", "a.3"]
