@@ -71,8 +71,11 @@ async def _fill_batches(path: Path) -> None:
         items = [(f"key {number} {n}", BatchItem(f"line {n}", {"n": n}, "content")) for n in range(100)]
         await store.add_places(batch.id, 0, items)
     with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM items")
         db.execute(
-            "UPDATE items SET state = 'done', result = '{\"text\": \"' || hex(randomblob(300)) || '\"}', cost = 0.01"
+            "INSERT INTO items(folder, key, state, batch, session, agent, attempts, reserved, cost, tokens, active_s, result, error,"
+            " receipt, branch, updated) SELECT '/work', key, 'done', batch, 's', 'a.1', 1, 0, 0.01, 10, 1.0,"
+            " '{\"text\": \"' || hex(randomblob(300)) || '\"}', '', '', '', 0.0 FROM places"
         )
         db.commit()
         for end in ("", "-wal"):  # as a crash leaves them
@@ -122,6 +125,7 @@ def run(count: int, seed: int = 1, file: Any = SESSION_FILE) -> list[str]:
         whole = Path(top, "whole", "data", name)
         whole.parent.mkdir(parents=True)
         asyncio.run(fill(whole))
+        assert asyncio.run(usable(whole)), "there is something to lose"
         for number in range(count):
             path = Path(top, f"{number}", "data", name)
             path.parent.mkdir(parents=True)
