@@ -118,6 +118,16 @@ def test_a_model_without_a_price_is_refused_under_a_cap_of_dollars_only(friday: 
         assert "4,000" in budget(friday)
 
 
+def test_an_assumed_price_is_that_of_the_dearest_model_of_the_vendor(friday: Friday) -> None:
+    with friday.meets(lambda turn: Say("done", usage=REPLY)) as server:
+        budget(friday, "set", "--daily", "10")
+        assert "is unknown" in friday.json("go").document["error"]
+        assert friday.json("go", "--assume-price").code == 0
+        assert len(server.turns) == 1
+    (cap,) = json.loads(budget(friday, "show", "--json"))["caps"]
+    assert cap["used"] > 0
+
+
 def test_a_cap_of_one_service_leaves_others_alone_and_agents_cannot_change_caps(friday: Friday) -> None:
     with friday.meets(lambda turn: Say("done", usage=REPLY), "chat", extra=PRICES):
         budget(friday, "set", "--daily", "0.0001", "--for", "other")

@@ -92,7 +92,7 @@ async def hold(
         raise ProviderError(
             "config",
             f"The price of {service}/{provider.model} is unknown, so your cap of cost cannot be kept.",
-            hint="Set `prices` under [providers.NAME] in the config, or `limits.assume_price = true`; or cap tokens instead.",
+            hint="Set `prices` under [providers.NAME] in the config, or use --assume-price, or cap tokens instead.",
         )
 
     def amounts(output: int) -> Amounts:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
 _LIMITS = ("max_turns", "max_tokens", "max_cost", "timeout")
+_SETTINGS = {name: name for name in ("fallback_model", "subagent_model")} | {"assume_price": "limits.assume_price"}
+"""Options and the settings that they set."""
 
 
 def ask(values: dict[str, Any]) -> int:
@@ -153,7 +155,7 @@ async def _ask(
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}
-    flags = {name: values[name] for name in ("fallback_model", "subagent_model")}
+    flags = {key: None if values[name] is False else values[name] for name, key in _SETTINGS.items()}
     if not agent:  # else they limit that agent only
         flags |= {f"limits.{name}": value for name, value in limits.items()}
     config = Path(values["config"]) if values["config"] else None
