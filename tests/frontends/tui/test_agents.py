@@ -40,7 +40,7 @@ async def test_who_waits_for_tokens_is_seen(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30), flags={"limits.max_tokens": 20_000}) as chat:
         await chat.say("go")
         await chat.until(lambda: {"running", "waiting_budget"} <= {a.status for a in chat.state.agents.values()})
-        await chat.until(lambda: "◔ second" in chat.frame)
+        await chat.until(lambda: "◔ general second" in chat.frame)
         await chat.until(lambda: chat.frame.count("waits for tokens") >= 2)  # its row, and its block in the transcript
         await chat.until(lambda: "1 agent at work, 2 waiting" in chat.frame)
         await chat.stop("a.1")
@@ -70,7 +70,7 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("hurry")
         await chat.press("enter", shows="» at its next turn: hurry")
-        assert "■ first" in chat.frame  # it stays in the tree
+        assert "■ general first" in chat.frame  # it stays in the tree
         assert await chat.session.stop("a.2")
         await chat.until(lambda: state.agents["a.2"].ended and "at its next turn" not in chat.frame)
 

@@ -200,8 +200,8 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
             "New file: 30 lines",
             "+ line 0",
             "❯ y 1 Yes",
-            "2 Yes, and all file changes of this",
-            "      session (mode edits)",
+            "2 Yes, and all file changes of this session (mode",
+            "edits)",
             "n   No",
         ):
             assert seen in chat.frame
@@ -331,10 +331,10 @@ async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_chil
             chat.app.notify(words, timeout=600)
 
         def above() -> list[str]:
-            """What stands right above the panel at the left."""
+            """What stands at the left above the line of the run, which is above the panel."""
             rows = chat.frame.splitlines()
             panel = next((number for number, row in enumerate(rows) if "wants to run a command" in row), 3)
-            return [row[:14].strip(" ▌") for row in rows[panel - 3 : panel - 1]]
+            return [row[:14].strip(" ▌") for row in rows[panel - 4 : panel - 2]]
 
         await chat.until(lambda: above() == ["note two", "note three"] and "note one" not in chat.frame)
         chat.app.clear_notifications()

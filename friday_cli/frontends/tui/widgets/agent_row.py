@@ -21,7 +21,7 @@ from .styles import Styles
 
 BAR_CELLS = 5
 """Length of the bar of a budget."""
-NARROW_ROW = 40
+NARROW_ROW = 36
 """Cells below which a row begins with the task; the profile is in its second line, and an unknown cost is left out."""
 
 
