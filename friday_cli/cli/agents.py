@@ -15,14 +15,13 @@ from friday_cli.core.protocol import format
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.session.fleet import FleetRow, fleet
+from friday_cli.session.fleet import FleetRow, fleet, interrupted
 from friday_cli.store.listing import short_ids
 from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
 
-from . import other_host, output
+from . import output
 from .help import HelpCommand, HelpGroup
 from .session_args import AGENT, JSON, NAME, YES
-from .session_lookup import find, reconcile
 
 HELP = """All your sessions in all folders: which need you, which work, which have ended.
 
@@ -69,7 +68,6 @@ def list_(
     as_json: bool = JSON,
     everything: bool = typer.Option(False, "--all", "-a", help="Also sessions that ended more than a day ago."),
     here: bool = typer.Option(False, "--here", help="Only sessions of this folder."),
-    host: str = typer.Option("", "--host", metavar="HOST", help=other_host.HELP),
 ) -> None:
     if ctx.invoked_subcommand is not None:
         return
@@ -90,8 +88,7 @@ def _screen(rows: Callable[[], list[FleetRow]]) -> None:
     from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
 
     chosen = ""
-    if existing_store_path() is not None:
-        asyncio.run(reconcile())
+    read()
     while chosen := FleetApp(rows, lambda name: _reached(name, _end), chosen=chosen).run() or "":
         subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
 
@@ -101,7 +98,9 @@ def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> 
     path = existing_store_path()
     if path is None:
         return []
-    if mark:
+    if mark and interrupted(path):
+        from .session_lookup import reconcile  # rarely needed, and takes 100 ms
+
         asyncio.run(reconcile())
     since = None if everything else time.time() - DAY_S
     return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
@@ -240,6 +239,8 @@ def resume(
 async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: str = "") -> R:
     """What `go` makes of the session that ID or ID:PATH names, in the process that owns it. Raises UsageError."""
     from friday_cli.session.remote import RemoteSession
+
+    from .session_lookup import find
 
     async with find(name) as (store, full, path):
         owner = await store.owner_pid(full)

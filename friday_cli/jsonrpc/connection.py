@@ -70,10 +70,8 @@ class RpcConnection:
             while data := await self._channel.read():
                 for message in self._framing.feed(data):
                     self._received(message)
-        except FramingError:
+        finally:  # also when it is cancelled: whoever waits for an answer must not wait forever
             await self._end()
-            raise
-        await self._end()
 
     async def _end(self) -> None:
         self._closed = True

@@ -238,6 +238,7 @@ AnyCommand = (
     | RestoreFile
     | AcceptChanges
     | Fork
+    | MeasureContext
 )
 
 
@@ -246,7 +247,13 @@ def result_type(command: Command[Any]) -> Any:
     from friday_cli.agents.sub_agents import SubAgentRow
     from friday_cli.mcp.pool import ServerRow
 
-    named = {"list[SubAgentRow]": list[SubAgentRow], "list[ServerRow]": list[ServerRow]}
+    from .context_size import ContextSize
+
+    named = {
+        "list[SubAgentRow]": list[SubAgentRow],
+        "list[ServerRow]": list[ServerRow],
+        "ContextSize": ContextSize,
+    }
     (found,) = type(command).__orig_bases__[0].__args__  # type: ignore[attr-defined]
     return named.get(getattr(found, "__forward_arg__", ""), found)
 

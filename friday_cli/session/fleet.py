@@ -13,7 +13,7 @@ import msgspec
 from friday_cli.core.protocol.events import Envelope, ModeChanged, PermissionAsked, QuestionAsked
 from friday_cli.store import locks
 from friday_cli.store.journal import newest_events
-from friday_cli.store.listing import list_sessions, run_query
+from friday_cli.store.listing import list_sessions, run_query, unfinished_sessions
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 
@@ -88,6 +88,11 @@ def fleet(
 
     order = ("needs you", "working", "idle", "interrupted", "ended")
     return sorted(run_query(path, read), key=lambda row: (order.index(row.state), -row.updated))
+
+
+def interrupted(path: Path) -> bool:
+    """Whether a session has agents at work whose process died. Blocks. Raises StoreError."""
+    return any(locks.owner(path.parent / "locks", name) is None for name in run_query(path, unfinished_sessions))
 
 
 def locked(folder: Path) -> list[str]:

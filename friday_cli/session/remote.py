@@ -11,7 +11,7 @@ import msgspec
 
 from friday_cli import __version__
 from friday_cli.core.eventlog.log import AT_ONCE
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines
@@ -102,7 +102,7 @@ class _Link:
 
     async def close(self) -> None:
         """Close the connection."""
-        self._channel.close()
+        self._channel.abort()
         self._room.set()
         self._serving.cancel()
         await asyncio.gather(self._serving, return_exceptions=True)
@@ -208,6 +208,15 @@ class RemoteSession:
 
     async def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """As `Session.events`, until the owner has ended or this is closed. `late` has no effect."""
+        try:
+            async for envelope in self._read(after, lull_s):
+                yield envelope
+        except StoreError:
+            if not self._closed:
+                raise
+        self.ended.set()
+
+    async def _read(self, after: int, lull_s: float) -> AsyncIterator[Envelope]:
         newest = after
         while not self._closed:
             for count, envelope in enumerate(await self._store.events(self.id, after=newest), 1):
@@ -230,10 +239,11 @@ class RemoteSession:
                 break
             await self._link.close()
             self._link = again
+            if self._closed:
+                await again.close()
         if not self._closed:
             for envelope in await self._store.events(self.id, after=newest):
                 yield envelope
-        self.ended.set()
 
     async def close(self) -> None:
         """Leave the session, which runs on. May be called twice."""

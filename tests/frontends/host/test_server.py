@@ -100,6 +100,17 @@ async def test_a_frontend_that_comes_late_reads_the_log_first(harness: Harness) 
         assert await late.session.history() == kept
 
 
+async def test_leaving_at_once_waits_for_nothing(harness: Harness) -> None:
+    async with harness.after_run() as session, served(session, 0):
+        for _ in range(20):
+            async with asyncio.timeout(30):
+                remote = await RemoteSession.connect(session.id)
+                assert remote is not None
+                watched = Watched(remote)
+                await remote.close()  # before `follow` is answered
+                await watched.follower.finished()
+
+
 async def test_errors_output_and_a_withdrawn_request_cross(harness: Harness) -> None:
     async with harness.session() as session, served(session) as (_, [one]):
         with pytest.raises(UsageError, match=r"There is no agent 'a\.9'"):
@@ -142,6 +153,10 @@ async def test_a_slow_frontend_is_let_go_and_reads_the_log_again(
         await watched.follower.finished()
 
 
+MOST = 2**20
+"""Bytes of a message that an owner reads in these tests."""
+
+
 def line(method: str, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
 
@@ -158,11 +173,14 @@ def line(method: str, **params: Any) -> bytes:
         line("hello", protocol=wire.PROTOCOL) + line("do", command={"do": "everything"}),
         line("hello", protocol=wire.PROTOCOL) + line("follow", after="x"),
         line("hello", protocol=wire.PROTOCOL) + line("no such method"),
-        b'{"jsonrpc": "2.0", "id": 1, "method": "do", "params": "' + b"x" * (wire.MOST_SENT + 10) + b'"}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "do", "params": "' + b"x" * (MOST + 10) + b'"}\n',
     ],
     ids=["garbage", "nested", "http", "no hello", "newer", "older", "command", "params", "method", "too long"],
 )
-async def test_what_cannot_be_understood_changes_nothing(harness: Harness, sent: bytes) -> None:
+async def test_what_cannot_be_understood_changes_nothing(
+    harness: Harness, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MOST_SENT", MOST)
     async with harness.after_run() as session, served(session) as (_, [other]):
         before = len(await session.history())
         raw = await asyncio.to_thread(session_socket.connect, session.id)
