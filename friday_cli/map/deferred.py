@@ -64,20 +64,66 @@ class _InFlight(msgspec.Struct, eq=False):
     cut: int = 0
 
 
+class _WaitingRequests:
+    """The requests that agents wait for; those in `pending` are part of the next batch. `sent` is set while there are none of them."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, list[_Asked]] = {}
+        self.pending: dict[str, _Asked] = {}
+        self.sent = asyncio.Event()
+        self._first = self._newest = 0.0
+
+    @property
+    def agents(self) -> int:
+        """How many agents wait."""
+        return sum(map(len, self.asked.values()))
+
+    def wait(self, asked: _Asked) -> None:
+        """Let a request be part of the next batch."""
+        now = asyncio.get_running_loop().time()
+        self._first = self._first if self.pending else now
+        self._newest = now
+        self.pending[asked.request.name] = asked
+        self.sent.clear()
+
+    def due(self, running: int) -> bool:
+        """Whether the pending requests are sent now, while `running` items run."""
+        now = asyncio.get_running_loop().time()
+        whole = self.agents >= running and now - self._newest >= QUIET_S
+        return bool(self.pending) and (whole or now - self._first >= FLUSH_S)
+
+    def again(self, name: str, why: str) -> None:
+        """Let a request be part of the next batch, unless it was sent often enough."""
+        if not (waiting := self.asked.get(name)):
+            return
+        first = waiting[0]
+        if first.tries >= TRIES:
+            text = f"The service did not serve the request by batch ({why}), {TRIES} times."
+            self.fail([name], ProviderError("config", text))
+        else:
+            self.wait(first)
+
+    def fail(self, names: list[str], error: ProviderError) -> None:
+        """End the wait for requests. The error is each agent's own."""
+        for name in names:
+            self.pending.pop(name, None)
+            for asked in self.asked.get(name, ()):
+                if not asked.reply.done():
+                    asked.reply.set_exception(ProviderError(error.kind, error.message, hint=error.hint))
+
+
 class DeferredRequests:
     """The requests of one batch. `running` returns how many items run: when all of them wait, the requests are sent."""
 
     def __init__(self, job: MapJob, store: MapStore, running: Callable[[], int], note: Callable[[str], None]) -> None:
         self._job, self._requests, self._running, self._note = job, RequestStore(store), running, note
         self._batches = store
-        self._asked: dict[str, list[_Asked]] = {}
-        self._pending: dict[str, _Asked] = {}
-        self._first = self._newest = 0.0
+        self._waiting = _WaitingRequests()
         self._flying: dict[str, _InFlight] = {}
         self._services: dict[str, BatchedProvider] = {}
         self._work: asyncio.Task[None] | None = None
         self._closing = False
-        self.sent = asyncio.Event()
+        self.sent = self._waiting.sent
         """Set while everything that waits is at the service."""
 
     @property
@@ -99,29 +145,21 @@ class DeferredRequests:
         """The reply to a request: a stored one, or that of the next batch. Raises ProviderError."""
         self._services.setdefault(request.provider.name, request.provider)
         asked = _Asked(request, asyncio.get_running_loop().create_future())
-        self._asked.setdefault(request.name, []).append(asked)  # first, so that no reply is missed
+        self._waiting.asked.setdefault(request.name, []).append(asked)  # first, so that no reply is missed
         try:
             known = await self._requests.find(request.name)
             if known is not None and known.state == "done":
                 return dict(msgspec.json.decode(known.reply))
             at_service = known is not None and known.state == "sent" and known.sent in self._flying
-            if not at_service and not asked.reply.done() and self._asked[request.name][0] is asked:
-                self._wait(asked)
+            if not at_service and not asked.reply.done() and self._waiting.asked[request.name][0] is asked:
+                self._waiting.wait(asked)
             self._work = self._work or asyncio.create_task(self._run(), name="deferred requests")
             return await asyncio.shield(asked.reply)
         finally:
-            self._asked[request.name].remove(asked)
-            if not self._asked[request.name]:
-                del self._asked[request.name]
-                self._pending.pop(request.name, None)
-
-    def _wait(self, asked: _Asked) -> None:
-        """Let a request be part of the next batch."""
-        now = asyncio.get_running_loop().time()
-        self._first = self._first if self._pending else now
-        self._newest = now
-        self._pending[asked.request.name] = asked
-        self.sent.clear()
+            self._waiting.asked[request.name].remove(asked)
+            if not self._waiting.asked[request.name]:
+                del self._waiting.asked[request.name]
+                self._waiting.pending.pop(request.name, None)
 
     async def close(self) -> None:
         """End the work here; what is at the service stays there."""
@@ -145,43 +183,29 @@ class DeferredRequests:
         try:
             while not self._closing:
                 now = asyncio.get_running_loop().time()
-                if self._pending and self._due(now):
+                if self._waiting.due(self._running()):
                     await self._flush()
                 for flight in [f for f in self._flying.values() if f.look_at <= now]:
                     await self._look(flight)
-                if not self._pending and 0 < self._running() <= self._waiting:
+                if not self._waiting.pending and 0 < self._running() <= self._waiting.agents:
                     self.sent.set()
                 await asyncio.sleep(TICK_S)
         except ProviderError as error:
-            self._fail(list(self._asked), error)
+            self._waiting.fail(list(self._waiting.asked), error)
         except Exception as error:  # a defect or a full disk must not let the agents wait for ever
             log.exception("deferred requests")
-            self._fail(list(self._asked), ProviderError("config", f"The deferred requests stopped: {error}"))
-
-    def _due(self, now: float) -> bool:
-        return now - self._first >= FLUSH_S or (self._waiting >= self._running() and now - self._newest >= QUIET_S)
-
-    @property
-    def _waiting(self) -> int:
-        """How many agents wait."""
-        return sum(map(len, self._asked.values()))
-
-    def _fail(self, names: list[str], error: ProviderError) -> None:
-        """End the wait for requests. The error is each agent's own."""
-        for name in names:
-            self._pending.pop(name, None)
-            for asked in self._asked.get(name, ()):
-                if not asked.reply.done():
-                    asked.reply.set_exception(ProviderError(error.kind, error.message, hint=error.hint))
+            self._waiting.fail(
+                list(self._waiting.asked), ProviderError("config", f"The deferred requests stopped: {error}")
+            )
 
     async def _flush(self) -> None:
         """Send what waits and fits the cap; the rest waits for what is at the service."""
         if (await self._batches.batch(self._job.id)).state == "cancelled":
-            self._fail(list(self._pending), ProviderError("config", "The batch was cancelled."))
+            self._waiting.fail(list(self._waiting.pending), ProviderError("config", "The batch was cancelled."))
             return
         free = await self._requests.free(self._job.id, self._job.cap)
         chosen: dict[BatchedProvider, list[tuple[_Asked, Cap]]] = {}
-        for asked in list(self._pending.values()):
+        for asked in list(self._waiting.pending.values()):
             request = asked.request
             held = Cap(request.provider.cost(request.most), request.most.billed)
             if (free.cost is not None and (held.cost or 0.0) > free.cost) or (
@@ -193,7 +217,7 @@ class DeferredRequests:
         if not chosen:
             if not self._flying:
                 text = f"the cap of {self._job.cap.text()} has no room for another request by batch"
-                self._fail(list(self._pending), ProviderError("quota", text))
+                self._waiting.fail(list(self._waiting.pending), ProviderError("quota", text))
             return
         for provider, group in chosen.items():
             service = provider.service
@@ -216,7 +240,7 @@ class DeferredRequests:
             rows.append((asked.request.name, custom, held))
             bodies.append((custom, asked.request.body))
             asked.tries += 1
-            self._pending.pop(asked.request.name, None)
+            self._waiting.pending.pop(asked.request.name, None)
         sent = SentBatch(local, self._job.id, provider.name, created=time.time(), count=len(part))
         await self._requests.write(sent, rows)
         flight = self._flying[local] = _InFlight(sent)
@@ -226,7 +250,7 @@ class DeferredRequests:
             if error.transient or error.status >= 500:
                 return  # it may have arrived: the service's list says it
             await self._lost(flight)
-            self._fail([asked.request.name for asked, _ in part], error)
+            self._waiting.fail([asked.request.name for asked, _ in part], error)
             return
         await self._begun(flight, remote)
         self._note(f"sent {pluralize(len(part), 'request')} by batch {remote.id}")
@@ -274,15 +298,15 @@ class DeferredRequests:
             await self._service(flight.sent).remove_files((flight.sent.files,))
         self._flying.pop(flight.sent.local, None)
         for name in names.values():
-            if name in self._asked:
-                self._wait(self._asked[name][0])
+            if name in self._waiting.asked:
+                self._waiting.wait(self._waiting.asked[name][0])
 
     async def _collect(self, service: Batches, flight: _InFlight, remote: RemoteBatch) -> None:
         sent = flight.sent
         names = await self._requests.names(sent.local)
         if remote.failure:
             await self._lost(flight)
-            self._fail(
+            self._waiting.fail(
                 list(names.values()), ProviderError("invalid", f"The service refused the batch: {remote.failure}")
             )
             return
@@ -306,7 +330,7 @@ class DeferredRequests:
         self._flying.pop(sent.local)
         await self._requests.close(sent.local)
         for name in left.values():
-            self._again(name, "it was not served")
+            self._waiting.again(name, "it was not served")
         await service.remove_files(remote.files)
 
     async def _store(self, sent: SentBatch, page: list[BatchResult], names: dict[str, str]) -> None:
@@ -315,24 +339,13 @@ class DeferredRequests:
         await self._requests.collect(sent.local, [_collected(provider, result) for result in mine])
         for result in mine:
             name = names[result.custom_id]
-            for asked in self._asked.get(name, ()):
+            for asked in self._waiting.asked.get(name, ()):
                 if not asked.reply.done() and result.outcome == "done":
                     asked.reply.set_result(result.document)
             if result.outcome == "invalid":
-                self._fail([name], ProviderError("invalid", f"The service refused the request: {result.error}"))
+                self._waiting.fail([name], ProviderError("invalid", f"The service refused the request: {result.error}"))
             elif result.outcome == "again":
-                self._again(name, result.error)
-
-    def _again(self, name: str, why: str) -> None:
-        """Let a request be part of the next batch, unless it was sent often enough."""
-        if not (waiting := self._asked.get(name)):
-            return
-        first = waiting[0]
-        if first.tries >= TRIES:
-            text = f"The service did not serve the request by batch ({why}), {TRIES} times."
-            self._fail([name], ProviderError("config", text))
-        else:
-            self._wait(first)
+                self._waiting.again(name, result.error)
 
 
 def _collected(provider: BatchedProvider, result: BatchResult) -> Collected:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
+from friday_cli.core.limits.budget import OUTPUT_FLOOR
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.untrusted import wrap_untrusted
 
+from . import plan
 from .caps import Cap
-from .engine import ItemTask
+from .engine import Engine, ItemTask
 from .job import digest
+from .scheduler import Scheduler
 from .store import MapStore
 
 RESULT_CHARS = 4_000
@@ -83,3 +88,33 @@ class Reduction:
             key = digest(("reduce", task, self._identity))
             self.made.append(key)
             yield ItemTask(key, self._profile, task, *self._caps(task))
+
+    async def run(self, store: MapStore, batch: str, scheduler: Scheduler) -> str:
+        """Run the steps over the results of a batch. Returns the one that is left, "" where the scheduler was stopped."""
+        found = results_of_batch(store, batch)
+        while True:
+            await scheduler.run(self.works(found))
+            rows = [await store.item(key) for key in self.made]
+            if scheduler.reason or any(row is None or row.state != "done" for row in rows):
+                errors = [row.error for row in rows if row is not None and row.error]
+                scheduler.stop(f"the results were not reduced: {errors[0] if errors else 'a part was not run'}")
+                return ""
+            if len(rows) == 1 and rows[0] is not None:
+                return rows[0].result
+            found = results_of_keys(store, list(self.made))
+
+
+def caps_of(engine: Engine, profile: str, cap: Cap) -> Callable[[str], tuple[Cap, Cap]]:
+    """The cap of an agent that reduces, and the least of it, by its task: as that of an item, but enough to read its group."""
+    provider = engine.items.provider(engine.items.profile(profile))
+
+    def caps(task: str) -> tuple[Cap, Cap]:
+        usage = Usage(input=engine.items.first_request(SubagentTask(profile, task)), output=OUTPUT_FLOOR)
+        cost, tokens = plan.SPARE * (provider.cost(usage) or 0.0), plan.SPARE * usage.billed
+        least = Cap(None if cap.cost is None else cost, None if cap.tokens is None else tokens)
+        return Cap(
+            None if cap.cost is None else max(cap.cost, cost),
+            None if cap.tokens is None else max(cap.tokens, tokens),
+        ), least
+
+    return caps

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -16,10 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from friday_cli.agents import output_schema
-from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
+from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Options
 
@@ -106,6 +105,15 @@ def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
             raise UsageError(f"--check: there is no command {word!r}, so it never passes.")
 
 
+async def open_engine(job: MapJob, options: Options, title: str, env: Mapping[str, str]) -> Engine:
+    """What runs the items of a batch. Raises FridayError."""
+    if job.engine == "embedded":
+        return await EmbeddedEngine.open(options, title, env)
+    from .ray_engine import RayEngine  # imports Ray
+
+    return await RayEngine.open(job, options, title, env)
+
+
 class MapRun:
     """One process's part of a batch. `store` is of the job's folder."""
 
@@ -148,7 +156,7 @@ class MapRun:
         with self._store.own(job.id):
             items = "items of a conversation" if job.source == "list" else f"--{job.source} {job.items}"
             title = f"map {job.profile}: {items} (batch {job.id})"
-            engine = await self._open(options, title)
+            engine = await open_engine(job, options, title, self._env)
             try:
                 await self._run_batch(engine)
             finally:
@@ -160,13 +168,6 @@ class MapRun:
         with self._store.own(self.job.id):
             await self._run_batch(engine)
             return await self._end()
-
-    async def _open(self, options: Options, title: str) -> Engine:
-        if self.job.engine == "embedded":
-            return await EmbeddedEngine.open(options, title, self._env)
-        from .ray_engine import RayEngine  # imports Ray
-
-        return await RayEngine.open(self.job, options, title, self._env)
 
     async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
@@ -351,43 +352,13 @@ class MapRun:
     async def _reduce(self, scheduler: Scheduler, identity: str, cap: Cap) -> None:
         job, store = self.job, self._store
         counts = await store.counts(job.id)
-        if not counts.done:
+        if not counts.done or self._engine is None:
             return
-        missing = counts.total - counts.done
-        step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cap(cap), missing)
-        found = reduce.results_of_batch(store, job.id)
+        caps = reduce.caps_of(self._engine, job.reduce, cap)
+        template = job.template or "{" + WHOLE + "}"
+        step = reduce.Reduction(job.reduce, identity, template, caps, counts.total - counts.done)
         scheduler.hide_progress()
         self._frontend.note(f"combining {counts.done:,} results")
-        while True:
-            await scheduler.run(step.works(found))
-            rows = [await store.item(key) for key in step.made]
-            if scheduler.reason or any(row is None or row.state != "done" for row in rows):
-                errors = [row.error for row in rows if row is not None and row.error]
-                scheduler.stop(f"the results were not reduced: {errors[0] if errors else 'a part was not run'}")
-                return
-            if len(rows) == 1 and rows[0] is not None:
-                self.reduced = rows[0].result
-                await store.update(job.id, reduced=self.reduced)
-                return
-            found = reduce.results_of_keys(store, list(step.made))
-
-    @property
-    def _template_text(self) -> str:
-        return self.job.template or "{" + WHOLE + "}"
-
-    def _reduce_cap(self, cap: Cap) -> Callable[[str], tuple[Cap, Cap]]:
-        """The cap of a reducing agent: as that of an item, but enough to read its group."""
-        engine = self._engine
-        assert engine is not None
-        provider = engine.items.provider(engine.items.profile(self.job.reduce))
-
-        def caps(task: str) -> tuple[Cap, Cap]:
-            usage = Usage(input=engine.items.first_request(SubagentTask(self.job.reduce, task)), output=OUTPUT_FLOOR)
-            cost, tokens = plan.SPARE * (provider.cost(usage) or 0.0), plan.SPARE * usage.billed
-            least = Cap(None if cap.cost is None else cost, None if cap.tokens is None else tokens)
-            return Cap(
-                None if cap.cost is None else max(cap.cost, cost),
-                None if cap.tokens is None else max(cap.tokens, tokens),
-            ), least
-
-        return caps
+        self.reduced = await step.run(store, job.id, scheduler)
+        if self.reduced:
+            await store.update(job.id, reduced=self.reduced)

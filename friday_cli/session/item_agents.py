@@ -227,7 +227,7 @@ class ItemAgents:
         store = self._parts.store
         await store.create_session(self._parts.workspace.root, title=title, name=session)
         self._owned.append(await store.own(session))
-        journal = store.journal(session, store.ledger(session))
+        journal = store.journal(session, store.spending.ledger(session))
 
         async def append(events: list[Envelope]) -> None:
             await journal.append(events)

@@ -189,7 +189,7 @@ def _build(
     settings, env = context.settings, context.env
     taint = taint_of(history)
     telemetry = telemetry_of(context, session, history)
-    ledger = store.ledger(session, settings.budget.on_cap, options.now)
+    ledger = store.spending.ledger(session, settings.budget.on_cap, options.now)
     log = _log(store.journal(session, ledger), history, options, watcher(taint, telemetry))
     rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None

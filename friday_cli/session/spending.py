@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.store.spending import SpendingCap, Used
+from friday_cli.store.spending import KeySpending, SpendingCap
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 from friday_cli.workspace.process.environment import nesting_depth
@@ -43,7 +43,7 @@ class CapRow(msgspec.Struct, frozen=True):
         return f"${value:,.2f}" if value >= 0.995 or not value else f"${value:.4f}"
 
 
-class KeyRow(msgspec.Struct, frozen=True):
+class SpendingRow(msgspec.Struct, frozen=True):
     """What one key of a service paid today and this week, in US dollars and tokens."""
 
     service: str
@@ -58,7 +58,7 @@ class Spending(msgspec.Struct, frozen=True):
     """All caps, and what each key paid."""
 
     caps: tuple[CapRow, ...] = ()
-    keys: tuple[KeyRow, ...] = ()
+    keys: tuple[SpendingRow, ...] = ()
 
 
 async def read() -> Spending:
@@ -66,7 +66,7 @@ async def read() -> Spending:
     async with open_store() as store:
         if store is None:
             return Spending()
-        caps, used = await store.caps(), await store.spending(time.time())
+        caps, used = await store.spending.caps(), await store.spending.used(time.time())
     keys = {(row.service, row.key): {"daily": row, "weekly": row} for row in used}
     for row in used:
         keys[row.service, row.key][row.period] = row
@@ -76,17 +76,17 @@ async def read() -> Spending:
     )
 
 
-def _row(cap: SpendingCap, used: Sequence[Used]) -> CapRow:
+def _row(cap: SpendingCap, used: Sequence[KeySpending]) -> CapRow:
     mine = [row for row in used if row.period == cap.period and cap.covers(row.service, row.key)]
     name = cap.period if cap.what == "cost" else f"{cap.period}-tokens"
     spent, held = sum(row.used.of(cap.what) for row in mine), sum(row.held.of(cap.what) for row in mine)
     return CapRow(name, cap.payer, cap.most, spent, held)
 
 
-def _key_row(rows: Mapping[str, Used], used: Sequence[Used]) -> KeyRow:
+def _key_row(rows: Mapping[str, KeySpending], used: Sequence[KeySpending]) -> SpendingRow:
     week = rows["weekly"]
     day = rows["daily"] if rows["daily"].period == "daily" else None
-    return KeyRow(
+    return SpendingRow(
         week.service,
         week.key,
         day.used.cost if day else 0.0,
@@ -112,14 +112,14 @@ async def set_caps(amounts: Mapping[str, float], payer: str = "") -> None:
             SpendingCap(payer, "daily" if period == "daily" else "weekly", "tokens" if tokens else "cost", most)
         )
     async with Store(store_path()) as store:
-        await store.set_caps(caps)
+        await store.spending.set_caps(caps)
 
 
 async def clear(payer: str | None = None) -> int:
     """Remove the caps for a service or key ("": those for all), or every cap. Returns how many. Raises UsageError, StoreError."""
     _require_person()
     async with open_store() as store:
-        return 0 if store is None else await store.clear_caps(payer)
+        return 0 if store is None else await store.spending.clear_caps(payer)
 
 
 def _require_person() -> None:

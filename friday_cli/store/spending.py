@@ -50,7 +50,7 @@ class SpendingCap(msgspec.Struct, frozen=True):
         return self.payer in ("", service, key) and not is_demo(service)
 
 
-class Used(msgspec.Struct, frozen=True):
+class KeySpending(msgspec.Struct, frozen=True):
     """What one key paid in a `period`, and what running requests hold of it."""
 
     service: str
@@ -149,12 +149,12 @@ def clear_caps(db: sqlite3.Connection, payer: str | None) -> int:
     return db.execute(f"DELETE FROM caps{where}", values).rowcount
 
 
-def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool]) -> list[Used]:
+def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool]) -> list[KeySpending]:
     """What each key paid this week and today, with what dead owners had begun, and what the living ones hold of it."""
     today = _day(now)
     periods: tuple[tuple[Period, str], ...] = (("weekly", _monday(now)), ("daily", today))
     holds = list(_holds(db, is_owned))
-    found: list[Used] = []
+    found: list[KeySpending] = []
     for period, since in periods:
         used: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
         held: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
@@ -167,7 +167,7 @@ def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool
             if since <= day <= today:
                 counted = held if lives else used
                 counted[payer] = Amounts(counted[payer].tokens + amounts.tokens, counted[payer].cost + amounts.cost)
-        found += [Used(*payer, period, used[payer], held[payer]) for payer in sorted({*used, *held})]
+        found += [KeySpending(*payer, period, used[payer], held[payer]) for payer in sorted({*used, *held})]
     return found
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from friday_cli.core.limits.forecast import PastRun
-from friday_cli.core.limits.ledger import OnCap
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
@@ -23,7 +22,7 @@ from .listing import last_conversation, list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
 from .records import SessionRow, StatRow, StoredAgent
-from .spending import SpendingCap, Used
+from .stored_spending import StoredSpending
 from .writer import StoreReader, StoreWriter
 
 POLL_S = 0.2
@@ -43,7 +42,7 @@ class Store:
 
     Lock files are in the folder `locks` next to the file. The events are the source of truth; the rows of sessions and
     agents are derived from them in the same transaction. With `in_memory` there is no file, and the data ends with the
-    process. `notes` are the notes of agents and of the user.
+    process. `notes` are the notes of agents and of the user, `spending` is what all sessions used and may use.
     """
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
@@ -52,7 +51,7 @@ class Store:
         self._writer = StoreWriter(path, in_memory=in_memory)
         self._reader = StoreReader(self._writer)
         self.notes = StoredNotes(writer=self._writer, reader=self._reader)
-        self._caps: tuple[SpendingCap, ...] = ()
+        self.spending = StoredSpending(self._writer, self._reader, self._locks)
 
     async def __aenter__(self) -> Store:
         return self
@@ -62,12 +61,8 @@ class Store:
 
     async def open(self) -> None:
         """Check that the file can be written, so that a failure is reported early. Raises Unwritable if it cannot."""
-
-        def work(db: sqlite3.Connection) -> tuple[SpendingCap, ...]:
-            _touch(db)
-            return spending.read_caps(db)
-
-        self._caps = await self._writer.submit(work)
+        await self._writer.submit(_touch)
+        await self.spending.open()
 
     async def close(self) -> None:
         """Finish all writes and close the file. The store cannot be used afterwards."""
@@ -96,10 +91,6 @@ class Store:
         """The journal that appends and reads the events of a session; `session` is a full id. With a `ledger` what they say was
         used counts, once."""
         return SessionJournal(session, writer=self._writer, reader=self._reader, ledger=ledger)
-
-    def ledger(self, session: str, on_cap: OnCap = "wait", now: Callable[[], float] = time.time) -> SessionLedger:
-        """The ledger of a session whose lock this process has. The store must be open."""
-        return SessionLedger(session, self._writer, self._locks, caps=self._caps, on_cap=on_cap, now=now)
 
     async def events(self, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
         """The events of a session after number `after`, of one agent or of all."""
@@ -202,34 +193,6 @@ class Store:
     async def stats(self) -> list[StatRow]:
         """Statistics for each profile and model."""
         return await self._reader.read(sessions.stats)
-
-    # ---- spending of all sessions -------------------------------------------------------------------------------
-
-    async def caps(self) -> list[SpendingCap]:
-        """The person's caps over all sessions."""
-        return list(await self._reader.read(spending.read_caps))
-
-    async def spending(self, now: float) -> list[Used]:
-        """What each key paid in this week and today, the week first."""
-
-        def is_owned(session: str) -> bool:
-            return locks.is_owned(self._locks, session)
-
-        return await self._reader.read(lambda db: spending.usage_now(db, now, is_owned))
-
-    async def set_caps(self, caps: Sequence[SpendingCap]) -> None:
-        """Set caps; those for the same payer, period and quantity are replaced. Sessions that run obey them from their next
-        request on."""
-
-        def work(db: sqlite3.Connection) -> None:
-            for cap in caps:
-                spending.set_cap(db, cap)
-
-        await self._writer.submit(work)
-
-    async def clear_caps(self, payer: str | None) -> int:
-        """Remove the caps of a service or key ("": those for all), or every cap with None; returns how many there were."""
-        return await self._writer.submit(lambda db: spending.clear_caps(db, payer))
 
     # ---- crash recovery -----------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ ROOMS = {
     "anyio": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "msgspec": ("friday_cli",),
     **dict.fromkeys(("opentelemetry", "google", "requests"), ("friday_cli.telemetry.sdk",)),
+    "socksio": ("friday_cli.llm.transport.proxy",),
+    "pyarrow": ("friday_cli.map.tables",),
     "ray": ("friday_cli.map.ray_engine", "friday_cli.map.ray_worker"),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""
@@ -56,6 +58,7 @@ GROUPS = {
         "anthropic",
         "openai",
         ("scripted", "scenario", "demo"),
+        "batched",
         "service_provider",
         "encoded_history",
     ),

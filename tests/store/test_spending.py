@@ -43,13 +43,13 @@ def run_of(session: str, at: float, *, total: Usage) -> list[Envelope]:
 async def owned(store: Store, at: float = SATURDAY) -> tuple[str, SessionLedger, Ownership]:
     session = await store.create_session("/work")
     await store.open()
-    ledger = store.ledger(session, "wait", lambda: at)
+    ledger = store.spending.ledger(session, "wait", lambda: at)
     ledger.paid_by("a", "own", "own-1")
     return session, ledger, await store.own(session)
 
 
 async def spent(store: Store, period: Period, at: float = SATURDAY) -> tuple[float, float]:
-    rows = [row for row in await store.spending(at) if row.period == period]
+    rows = [row for row in await store.spending.used(at) if row.period == period]
     return sum(row.used.cost for row in rows), sum(row.used.tokens for row in rows)
 
 
@@ -81,7 +81,7 @@ async def test_a_day_ends_at_midnight_and_a_week_on_sunday(
 
 
 async def test_a_request_gets_what_is_left_and_a_usual_reply_while_others_may_return_something(store: Store) -> None:
-    await store.set_caps([SpendingCap("", "daily", "cost", 1.0)])
+    await store.spending.set_caps([SpendingCap("", "daily", "cost", 1.0)])
     (_, one, first), (_, two, _) = await owned(store), await owned(store)
     held = await one.hold(need())
     assert isinstance(held, Held)
@@ -100,7 +100,7 @@ async def test_a_request_gets_what_is_left_and_a_usual_reply_while_others_may_re
 
 
 async def test_what_a_killed_owner_had_begun_counts_until_and_after_its_recovery(store: Store) -> None:
-    await store.set_caps([SpendingCap("", "daily", "cost", 1.0)])
+    await store.spending.set_caps([SpendingCap("", "daily", "cost", 1.0)])
     session, ledger, ownership = await owned(store)
     started = run_of(session, SATURDAY, total=USED)[:2]
     await store.journal(session, ledger).append(started)
@@ -112,15 +112,15 @@ async def test_what_a_killed_owner_had_begun_counts_until_and_after_its_recovery
     assert await spent(store, "daily") == pytest.approx((0.3, 300)), "its input and a usual reply"
     assert await store.reconcile() == [session]
     assert await spent(store, "daily") == pytest.approx((0.3, 300))
-    assert not any(row.held.cost for row in await store.spending(SATURDAY))
+    assert not any(row.held.cost for row in await store.spending.used(SATURDAY))
 
 
 async def test_a_reply_replaces_what_was_held_for_it(store: Store) -> None:
-    await store.set_caps([SpendingCap("own", "weekly", "tokens", 2000)])
+    await store.spending.set_caps([SpendingCap("own", "weekly", "tokens", 2000)])
     session, ledger, _ = await owned(store)
     held = await ledger.hold(need())
     assert isinstance(held, Held)
-    assert [row.held.tokens for row in await store.spending(SATURDAY)] == [600, 600]
+    assert [row.held.tokens for row in await store.spending.used(SATURDAY)] == [600, 600]
     ledger.end(held, "a")
     await store.journal(session, ledger).append(run_of(session, SATURDAY, total=USED))
-    assert [(row.held.tokens, row.used.tokens) for row in await store.spending(SATURDAY)] == [(0, 150), (0, 150)]
+    assert [(row.held.tokens, row.used.tokens) for row in await store.spending.used(SATURDAY)] == [(0, 150), (0, 150)]

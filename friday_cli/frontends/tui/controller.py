@@ -301,20 +301,17 @@ class SessionController:
 
     async def say_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> list[str]:
         """As `say`, with the prompt of a custom command and its arguments; `draft` is what the user wrote."""
-        task, images = draft.text, draft.images
-        if custom.skill is not None:
-            from friday_cli.session.attachments import PromptText
-            from friday_cli.session.commands import LoadSkill
+        from friday_cli.session.attachments import PromptText, prompt_of_command
+        from friday_cli.session.commands import LoadSkill
 
+        if custom.skill is not None:
             preface, text, note = await self.require_session().do(LoadSkill(custom.skill, rest))
             said = PromptText(text, draft.typed)
-            remarks = await self.say(said, task=task, images=images, restriction=custom.restrictions(), preface=preface)
-            return [note, *remarks] if note else remarks
-        from friday_cli.session.attachments import prompt_of_command
-
-        prompt = prompt_of_command(custom, rest, draft.typed)
-        remarks = await self.say(prompt, task=task, images=images, restriction=custom.restrictions())
-        return [note, *remarks] if (note := custom.skipped_note()) else remarks
+        else:
+            preface, note, said = "", custom.skipped_note(), prompt_of_command(custom, rest, draft.typed)
+        restriction = custom.restrictions()
+        remarks = await self.say(said, task=draft.text, images=draft.images, restriction=restriction, preface=preface)
+        return [note, *remarks] if note else remarks
 
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the

@@ -186,6 +186,26 @@ _THINKING = ("summary_text", "reasoning_text")
 _REASONS: dict[str, Stop] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
+class SeenEvents:
+    """The sequence numbers of the events of a reply. They are ignored after two different events had the same one."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+        self._valid = True
+
+    def repeats(self, event: dict[str, Any]) -> bool:
+        """Whether this event was already received."""
+        number = event.get("sequence_number")
+        if not self._valid or not isinstance(number, int):
+            return False
+        content = hash((str(event.get("type")), str(event.get("output_index")), str(event.get("delta"))))
+        if number not in self._seen:
+            self._seen[number] = content
+            return False
+        self._valid = self._seen[number] == content
+        return self._valid
+
+
 class ResponsesStream(OpenAIStream):
     """Accumulates the events of one reply. `ended` is True after response.completed or response.incomplete."""
 
@@ -195,15 +215,14 @@ class ResponsesStream(OpenAIStream):
         self._by_position: dict[tuple[int, str], OutputItem] = {}
         self._last_position = 0
         self._calls = 0
-        self._seen: dict[int, int] = {}
-        self._sequence_valid = True
+        self._seen = SeenEvents()
         self._response_id = ""
         self._goes_on = False
         """Whether the service said that its turn has not ended."""
 
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of an event. Raises ProviderError if the service reports a failure."""
-        if self.ended or self._repeated(event):
+        if self.ended or self._seen.repeats(event):
             return
         kind = text_in(event.get("type"))
         if not kind and event.get("object") == "response":  # the whole reply instead of a stream
@@ -267,18 +286,6 @@ class ResponsesStream(OpenAIStream):
         if self.ended and self.stop == "end_turn" and (self._goes_on or (texts and all(texts))):
             self.stop = "unfinished"
         return tuple(parts)
-
-    def _repeated(self, event: dict[str, Any]) -> bool:
-        """Whether this event was already received. Sequence numbers are ignored after two events had the same one."""
-        number = event.get("sequence_number")
-        if not self._sequence_valid or not isinstance(number, int):
-            return False
-        content = hash((str(event.get("type")), str(event.get("output_index")), str(event.get("delta"))))
-        if number not in self._seen:
-            self._seen[number] = content
-            return False
-        self._sequence_valid = self._seen[number] == content
-        return self._sequence_valid
 
     def _created(self, event: dict[str, Any]) -> None:
         response_id = text_in(dict_in(event.get("response")).get("id"))

@@ -259,13 +259,13 @@ class OpenAIBatches:
             _id(row),
             state in ("failed", "completed", "expired", "cancelled"),
             state,
-            int(dict_in(row.get("request_counts")).get("total") or 0),
-            _seconds(row.get("created_at")),
-            _seconds(row.get("expires_at")),
-            results,
-            (*results, *([str(row["input_file_id"])] if row.get("input_file_id") else [])),
-            str(dict_in(row.get("metadata")).get(TAG) or ""),
-            one_line("; ".join(problems), 300) if state == "failed" else "",
+            total=int(dict_in(row.get("request_counts")).get("total") or 0),
+            created=_seconds(row.get("created_at")),
+            expires=_seconds(row.get("expires_at")),
+            results=results,
+            files=(*results, *([str(row["input_file_id"])] if row.get("input_file_id") else [])),
+            tag=str(dict_in(row.get("metadata")).get(TAG) or ""),
+            failure=one_line("; ".join(problems), 300) if state == "failed" else "",
         )
 
 

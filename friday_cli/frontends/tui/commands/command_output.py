@@ -138,10 +138,10 @@ async def export_text(controller: SessionController, form: str) -> str:
     """The session as text in a format, "" for Markdown. Raises UsageError for an unknown format."""
     from friday_cli.view.reports import FORMATS
 
-    if (form or "md") not in FORMATS:
+    if (chosen := next((made for name, made in FORMATS.items() if name == (form or "md")), None)) is None:
         raise UsageError(f"Unknown format {form!r}.", hint=f"Known formats: {', '.join(FORMATS)}.")
     recorded = await _recorded(controller)
-    return await asyncio.to_thread(lambda: FORMATS[form or "md"].write(recorded))
+    return await asyncio.to_thread(lambda: chosen.write(recorded))
 
 
 async def _recorded(controller: SessionController) -> RecordedSession:

@@ -73,7 +73,7 @@ class AgentTree(ScrollView, can_focus=True):
 
     def follow(self) -> None:
         """Update the rows. Only rows that changed are drawn again."""
-        self._rows = TreeRows(self.context.state, filter=self.filter, order=self.order, folded=self._folded).list()
+        self._rows = TreeRows(self.context.state, filter=self.filter, order=self.order, folded=self._folded).rows()
         size = Size(self.scrollable_content_region.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size

@@ -52,8 +52,8 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
     event = ask.event
     if isinstance(event, QuestionAsked) and event.choices == PLAN_CHOICES:
-        do, ask, leave = (ApprovalOption(choice, choice) for choice in event.choices)
-        return [do, ask, ApprovalOption("Keep planning, and say what to change", "", "may"), leave]
+        edits, asking, leave = (ApprovalOption(choice, choice) for choice in event.choices)
+        return [edits, asking, ApprovalOption("Keep planning, and say what to change", "", "may"), leave]
     if isinstance(event, QuestionAsked):
         choices = [
             ApprovalOption(choice, choice) if choice else ApprovalOption("Write the answer", "", "must")

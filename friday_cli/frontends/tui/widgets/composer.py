@@ -16,6 +16,7 @@ from .chat_request import ChatRequest
 from .completer import Completer, Suggest
 from .completion_popup import Popup
 from .message_queue import Draft, MessageQueue
+from .paste_chips import PasteChips
 from .text_input import Prompt
 
 MAX_RESTORED = 50_000
@@ -143,7 +144,7 @@ class Composer(Vertical):
         draft = self.queue.take_one(index)
         if draft is None:
             return False
-        self.put(f"{self._shown(draft)}\n{self.area.text}".rstrip("\n"))
+        self.put(f"{_shown(self.area.chips, draft)}\n{self.area.text}".rstrip("\n"))
         return True
 
     def on_message_queue_edit_requested(self, message: MessageQueue.EditRequested) -> None:
@@ -154,13 +155,9 @@ class Composer(Vertical):
     def take_back_queue(self) -> None:
         """Put the queued messages back into the prompt, above what is typed: nothing of them is sent."""
         if drafts := self.queue.take_all():
-            shown = "\n\n".join(self._shown(draft) for draft in drafts)
+            shown = "\n\n".join(_shown(self.area.chips, draft) for draft in drafts)
             shown = self.area.chips.add_paste(self.area.chips.full(shown)) if len(shown) > MAX_RESTORED else shown
             self.put(f"{shown}\n{self.area.text}".rstrip("\n"))
-
-    def _shown(self, draft: Draft) -> str:
-        """A queued message in the prompt; one with a paste is a paste as a whole, so that nothing in that names files."""
-        return draft.text if draft.typed is None else self.area.chips.add_paste(draft.text)
 
     def close_list(self) -> bool:
         """Close the list of completions. False if it is not open."""
@@ -207,3 +204,8 @@ class Composer(Vertical):
         if entry is not None:
             self.put(entry)
         return entry is not None
+
+
+def _shown(chips: PasteChips, draft: Draft) -> str:
+    """A queued message in the prompt; one with a paste is a paste as a whole, so that nothing in that names files."""
+    return draft.text if draft.typed is None else chips.add_paste(draft.text)

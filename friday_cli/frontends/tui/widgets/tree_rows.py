@@ -22,7 +22,7 @@ class TreeRows:
         self._state, self._filter, self._order, self._folded = state, filter, order, folded
         self._rows: list[tuple[AgentView, Branch]] = []
 
-    def list(self) -> list[tuple[AgentView, Branch]]:
+    def rows(self) -> list[tuple[AgentView, Branch]]:
         """Each listed agent with its place. The row of earlier branches has the newest of their agents."""
         if (root := self._state.root) is not None:
             self._add(root, "", "")
