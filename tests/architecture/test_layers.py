@@ -59,7 +59,7 @@ GROUPS = {
         "openai",
         ("scripted", "scenario", "demo"),
         "batched",
-        "service_provider",
+        ("service_provider", "refused"),
         "encoded_history",
     ),
 }

@@ -144,7 +144,7 @@ class Friday:
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""
         for module in (http, sdk):
-            self._patch.setattr(module, "IdleTimeout", lambda idle, event_idle: IdleTimeout(idle_s, 3 * idle_s))
+            self._patch.setattr(module, "IdleTimeout", lambda *limits: IdleTimeout(idle_s, 3 * idle_s))
 
     # ---- running -------------------------------------------------------------------
 

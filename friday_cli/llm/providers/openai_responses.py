@@ -37,7 +37,7 @@ from .openai_parts import (
     marked_system,
     result_text,
 )
-from .responses_items import OutputItem, searches_in, stored_fields
+from .openai_responses_items import OutputItem, searches_in, stored_fields
 from .service_provider import temperature_for
 
 _MIN_OUTPUT = 16

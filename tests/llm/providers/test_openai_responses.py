@@ -125,8 +125,8 @@ ODD: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
     "index gaps": (whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use"),
     "a phase": (
         whole(ev("output_item.done", 0, item=said("x", phase="commentary"))),
-        (Text("x"), marks([{**SAID, "phase": "commentary"}], {})),
-        "end_turn",
+        (Text("x", commentary=True), marks([{**SAID, "phase": "commentary"}], {})),
+        "unfinished",
     ),
     "reasoning in the open": (
         whole(
