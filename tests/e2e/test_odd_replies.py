@@ -98,12 +98,10 @@ def unusual(wire: Wire) -> dict[str, Reply]:
             "F25 a second message": [*lost, start, *rest],
             "F26 no message_stop": [start, *rest[:-1]],
             "F27 a block of nowhere": [start, {"type": "content_block_stop", "index": 9}, *rest],
-            "F29 unknown stop": events(wire, Say(SPOKEN.text, stop="bored")),
             "F39 usage": events(wire, Say(SPOKEN.text, usage=(-5, 10**12, -1))),
         }
     elif wire == "chat":
         streams |= {
-            "F29 unknown finish": events(wire, Say(SPOKEN.text, stop="bored")),
             "F39 usage": events(wire, Say(SPOKEN.text, usage=(-5, -1, -7))),
             "no [DONE]": [start, *rest[:-1]],
         }
