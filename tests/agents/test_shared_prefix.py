@@ -89,6 +89,8 @@ def on_the_wire(wire: str, request: Request) -> tuple[bytes, list[bytes]]:
     if wire == "messages":
         for block in (part for message in made["messages"] for part in message["content"] if isinstance(part, dict)):
             block.pop("cache_control", None)
+        for block in made["system"]:
+            block.pop("cache_control", None)  # the first request marks one place more (decision 081)
     messages = [msgspec.json.encode(message) for message in made.get("messages", made.get("input"))]
     return msgspec.json.encode([made.get("system"), made.get("instructions"), made["tools"]]), messages
 

@@ -19,7 +19,9 @@ def test_agents_share_a_budget_without_cut_replies_timeouts_and_deadlocks() -> N
 
 MUTANTS: dict[str, Seed] = {
     "the clock runs while an agent waits for tokens": changed(
-        "_Attempt._send_reserved", "agent.slot.waiting", "lambda *_: __import__('contextlib').nullcontext()"
+        "_Attempt._send_reserved",
+        "agent.budget.reserve(ANY, ANY_1, price=ANY_2, waiting=agent.slot.waiting)",
+        "agent.budget.reserve(ANY, ANY_1, price=ANY_2, waiting=lambda *_: __import__('contextlib').nullcontext())",
     ),
     "a request is sent with less than a usual reply": changed(
         "_Queue._short", "claim.least if budget.opened else claim.usual", "claim.least"

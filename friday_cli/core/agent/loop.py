@@ -181,7 +181,7 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
     if done.message.parts:  # providers reject an empty one in a request
         conversation.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
-    if done.stop == "refusal":
+    if any(isinstance(event, TurnFinished) and event.stop == "refusal" for event in also):  # as the log is read
         conversation.history = without_refused(conversation.history)
     if done.message.calls:  # they run only when the log has them
         await services.log.emit(agent.path, *events)

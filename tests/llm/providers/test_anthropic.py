@@ -172,7 +172,7 @@ async def test_thinking_that_cannot_be_mended_is_not_sent(transport: Transport) 
     assert [b["type"] for b in server.requests[1].json["messages"][1]["content"]] == ["text"]
 
 
-OTHER = invalid("tools.0.input_schema: bad")
+OTHER = invalid("messages.0: bad")
 
 
 @pytest.mark.parametrize(("answer", "count"), [(BOUND, 2), (OTHER, 1)], ids=["one remedy a request", "another reason"])
