@@ -34,7 +34,7 @@ COMMANDS = {
     "ask": "Answer one prompt and exit.",
     "map": "Run one task for each of many items, under one cap of cost.",
     "demo": "Try Friday without a key and without a network.",
-    "agents": "All sessions: which need you, work or have ended; answer, stop.",
+    "agents": "All sessions: which need you, work, have ended; answer.",
     "attach": "Open the chat on a session that runs in the background.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
@@ -51,7 +51,7 @@ COMMANDS = {
     "hooks": "Programs that run on events: list, test.",
     "import": "Import the settings of Claude Code, Codex or OpenCode.",
     "trust": "Trust the settings, profiles and skills of a project.",
-    "config": "Settings: path, show, get, set, unset, schema.",
+    "config": "Settings: path, show, get, set, unset, edit, schema.",
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""

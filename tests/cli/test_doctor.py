@@ -152,7 +152,7 @@ def test_a_sound_store_is_described(console: Console) -> None:
     console.keep()
     found = facts(console)
     assert re.search(r"friday\.db, \d+\.\d KB", found["sessions/file"]["text"])
-    assert found["sessions/form"]["text"] == "4 of 4, journal wal"
+    assert found["sessions/form"]["text"] == "5 of 5, journal wal"
     assert found["sessions/kept"]["text"] == "1 session"
     assert found["sessions/integrity"]["text"] == "ok"
 

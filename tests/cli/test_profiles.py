@@ -42,7 +42,7 @@ def test_on_a_terminal_a_description_wraps_below_its_profile(console: Console) -
     lines = plain(ran.out).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("general "))
     assert "shipped · parent's tools · 100,000 tokens" in lines[at]
-    assert lines[at + 1].startswith(" " * 12 + "Any self-contained task")
+    assert lines[at + 1].startswith(" " * 12 + "Any other self-contained task")
     assert max(map(len, lines)) <= 70
 
 
@@ -109,7 +109,7 @@ def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:
 
 def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
     ran = console("profiles", "check")
-    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, no errors")
+    assert (ran.code, ran.out, ran.error) == (0, "", "6 profiles, no errors")
     assert console("profiles", "check", "nowhere.md").error == "nowhere.md does not exist."
     bad = console.profile(mine(console), "bad", "description: x", "timeout: 300000")
     worse = console.profile(console.project / ".friday/profiles", "worse", "descripton: x")  # not trusted yet

@@ -75,6 +75,7 @@ class MemoryStore:
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
         self.notes = ShelfNotes()
+        self.spending = self
         self.died_at = 0.0
 
     async def open(self) -> None: ...

@@ -95,7 +95,7 @@ async def test_enter_chooses_the_sub_agents_of_the_main_agent(tmp_path: Path, si
     async with opened(tmp_path, {"a": turns, "a.1": [HANDED_IN]}, size=size) as chat:
         await shown(chat)
         await chat.press("j", "enter", shows="[ ] coder")
-        chat.has("4 of 5 profiles")
+        chat.has("5 of 6 profiles")
         await closed(chat)
         await chat.ask("go", shows="It is blue.")
         started = [e.event for e in await chat.session.history() if isinstance(e.event, AgentStarted)]
@@ -120,7 +120,7 @@ async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_pat
         before = chat.session.id
         await chat.say("/new")
         await chat.until(lambda: chat.app.controller.session and chat.session.id != before)
-        assert len(chat.session.sub_agents.chosen) == 5
+        assert len(chat.session.sub_agents.chosen) == 6
 
 
 async def test_a_choice_does_not_bind_the_user_who_writes_to_a_sub_agent(tmp_path: Path) -> None:
@@ -154,13 +154,13 @@ async def test_a_choice_is_kept_with_its_session_for_another_process_and_a_picke
         assert chat.session.sub_agents.chosen == ("coder",)
     async with opened(tmp_path, script, resume=kept) as chat:
         await shown(chat)
-        has(chat, "1 of 5 profiles", "[x] coder", "[ ] researcher")
+        has(chat, "1 of 6 profiles", "[x] coder", "[ ] researcher")
 
 
 async def test_a_main_agent_with_a_profile_excludes_itself(tmp_path: Path, lead: Path) -> None:
     async with opened(tmp_path, {}, profile="lead") as chat:
         await shown(chat)
-        has(chat, "2 of 6 profiles", "[-] analyst", "[x] coder", "[-] lead")
+        has(chat, "2 of 7 profiles", "[-] analyst", "[x] coder", "[-] lead")
         await chat.press("j", "j", "j", shows="Not possible: an agent cannot delegate to its own profile.")
         await chat.press("enter", shows="lead cannot be a sub-agent")
         await chat.press("k", "k", "k", shows="Not possible: not in subAgents of lead.")

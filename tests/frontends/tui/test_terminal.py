@@ -157,7 +157,7 @@ def test_the_tree_is_in_sight_in_a_narrow_and_in_a_wide_window_and_profiles_are_
             b"! general fix it", b"general look slowly", b"I have fixed parser.py."
         )  # the panel beside the chat
         terminal.type(b"/profiles\r", until=b"delegates to: researcher")
-        terminal.until(b"5 of 5 profiles", b"levels below it: ", b"[x] coder")
+        terminal.until(b"6 of 6 profiles", b"levels below it: ", b"[x] coder")
         os.kill(terminal.pid, signal.SIGTERM)
         terminal.ends_clean(143)
 
