@@ -89,6 +89,7 @@ def on_the_wire(wire: str, request: Request) -> tuple[bytes, list[bytes]]:
     if wire == "messages":
         for block in (part for message in made["messages"] for part in message["content"] if isinstance(part, dict)):
             block.pop("cache_control", None)
+        made["system"][-1].pop("cache_control", None)  # it moves to the messages, see decision 081
     messages = [msgspec.json.encode(message) for message in made.get("messages", made.get("input"))]
     return msgspec.json.encode([made.get("system"), made.get("instructions"), made["tools"]]), messages
 
