@@ -9,7 +9,7 @@ import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.provider import ENVIRONMENT
-from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import ASK_USER, TASK_RESULT, WEB_SEARCH, ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.core.tool_catalog import SEARCH_PROFILES, TOOLS
@@ -24,7 +24,8 @@ CONTEXT_LABEL = "[Context from parent agent]"
 MODE_DESCRIPTIONS = {
     "ask": "reading inside the folder runs; changes, commands and the network wait for a person's approval",
     "edits": "reading and file changes inside the folder run; commands and the network wait for a person's approval",
-    "plan": "look, think and answer; nothing that changes anything runs, so hand in a plan with ask_user instead of the change",
+    "plan": "look, think and answer; nothing that changes anything runs, so hand in a plan with "
+    f"{ASK_USER} instead of the change",
     "auto": "file changes and sandboxed commands run; the rest waits for a person's approval",
     "yolo": "everything runs without approval, except what is always refused",
 }
@@ -208,8 +209,8 @@ def _marked(file: Instruction) -> str:
 
 
 FRIDAY = """\
-You are Friday, a coding assistant in a terminal. You work in the user's folder with real tools, and you can send
-sub-agents to do parts of a task. The user sees your tool calls and their results, and can stop you at any time."""
+You are Friday, a coding assistant in a terminal. You work in the user's folder with real tools, and can delegate parts
+of a task to sub-agents. The user sees your tool calls and their results."""
 
 SHORT = "You work in a terminal program called Friday, in the user's folder, with real tools."
 
@@ -240,7 +241,7 @@ WORK_BRIEF = """\
 HONESTY = """\
 # Say only what is true
 
-- Every claim about this project, a document or the web must rest on something you read or ran in this conversation. Name
+- Every claim about the project, a document or the web must rest on what you read or ran in this conversation. Name
   it: a path with a line, a command with how it ended, a URL. Mark what you infer or remember as such.
 - "Done", "works" and "tested" mean that you saw it. Otherwise say what was not run and why.
 - Report failures, refusals and gaps as plainly as successes. A record of your tool calls is shown beside what you say."""
@@ -255,8 +256,8 @@ Never reveal keys, tokens or passwords, and never put them into files, commands 
 ANSWER = """\
 # Answers
 
-The user reads your answers in a terminal. Begin with the answer or the outcome, as short as the topic allows, in Markdown if
-it helps. Name code as `path:line`. No praise, no preamble, no repetition of what the user can see above."""
+Begin with the answer or the outcome, as short as the topic allows, in Markdown if it helps. Name code as `path:line`. No
+praise, preamble or repetition of what the user sees above."""
 
 MORE_SUB_AGENTS = f"""
 

@@ -30,6 +30,7 @@ BASH = "bash"
 BASH_KILL = "bash_kill"
 MEMORY_LOAD = "memory_load"
 MEMORY_SAVE = "memory_save"
+TODO = "todo"
 DELEGATE_TASKS = "delegate_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
@@ -81,7 +82,7 @@ TOOLS = ToolCatalog(
         ToolInfo(MEMORY_LOAD, "read", "memory", effects=_OWN, by_default=True),
         ToolInfo(MEMORY_SAVE, "save", "memory", effects=(ToolEffect("save", "scope"),), aliases=("save_memory",)),
         ToolInfo(
-            "todo", "own", "todo", effects=_OWN, by_default=True, verifies=False,
+            TODO, "own", "todo", effects=_OWN, by_default=True, verifies=False,
             aliases=("TodoWrite", "TodoRead", "write_todos"),
         ),
         ToolInfo(

@@ -29,7 +29,7 @@ Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 class SaveMemoryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"fact": "text", "content": "text", "memory": "text", "note": "text"}
     text: Annotated[str, Meta(min_length=1, max_length=4_000, description="One fact, with its reason.")]
-    tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords.")] = field(default_factory=list)
+    tags: Annotated[list[Tag], Meta(max_length=8)] = field(default_factory=list)
     scope: Annotated[Scope, Meta(description="This project, or the user in all.")] = "project"
 
 
@@ -37,7 +37,7 @@ class LoadMemoryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"q": "query"}
     query: Annotated[str, Meta(max_length=400, description="Words; empty: the newest.")] = ""
     tags: Annotated[list[Tag], Meta(max_length=8, description="Only with all of these.")] = field(default_factory=list)
-    limit: Annotated[int, Meta(ge=1, le=50, description="Most notes.")] = 10
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
 
 
 def tools(memory: StoredMemory) -> list[Tool]:
@@ -74,7 +74,7 @@ def tools(memory: StoredMemory) -> list[Tool]:
             title=lambda args: f"{args.scope}: {args.text}",
             description=(
                 "Save a note for later sessions: decisions with reasons, preferences of the user, pitfalls. Not "
-                "the state of the task (todo), not what files say, never secrets. Returns its id."
+                "the state of the task (todo), not what files say, never secrets."
             ),
         ),
         Tool(

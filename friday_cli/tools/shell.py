@@ -55,7 +55,7 @@ class BashArguments(ToolArguments, frozen=True):
         "cmd": "command", "run_in_background": "background", "is_background": "background",
         "timeout_seconds": "timeout_s", "timeout_secs": "timeout_s",
     }  # fmt: skip
-    command: Annotated[str, Meta(description="The bash command.", min_length=1)]
+    command: Annotated[str, Meta(min_length=1)]
     timeout_s: Annotated[
         Annotated[float, Meta(ge=1)] | None,
         Meta(description="Seconds until it is stopped."),
@@ -97,12 +97,14 @@ class SandboxedBashArguments(BashArguments, frozen=True):
         "with_escalated_permissions": "outside",
     }
 
-    network: Annotated[bool, Meta(description="With network, in the sandbox. Needs approval and a reason.")] = False
+    network: Annotated[bool, Meta(description="With network, in the sandbox.")] = False
     outside: Annotated[
         bool,
-        Meta(description="Outside the sandbox, only after a call failed because of it. Needs approval and a reason."),
+        Meta(description="Outside the sandbox, only after a call failed because of it."),
     ] = False
-    reason: Annotated[str, Meta(description="Why, for the user.", max_length=300)] = ""
+    reason: Annotated[
+        str, Meta(description="Why network or outside, for the user, who must approve it.", max_length=300)
+    ] = ""
 
     @property
     def access(self) -> Access:

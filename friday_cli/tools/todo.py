@@ -22,7 +22,7 @@ class TodoItem(ToolArguments, frozen=True):
 
     aliases: ClassVar = {"content": "text", "step": "text", "description": "text", "title": "text"}
 
-    text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in brief.")]
+    text: Annotated[str, Meta(min_length=1, max_length=300)]
     status: TodoState = "pending"
 
     @classmethod
@@ -33,7 +33,7 @@ class TodoItem(ToolArguments, frozen=True):
 
 class TodoArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"todos": "items", "plan": "items"}
-    items: Annotated[list[TodoItem], Meta(max_length=50, description="The complete list, in order.")]
+    items: Annotated[list[TodoItem], Meta(max_length=50)]
 
 
 async def _todo(ctx: ToolContext, args: TodoArguments) -> Output:

@@ -55,6 +55,7 @@ async def test_the_prompt_lists_each_available_sub_agent_once_with_the_rules(har
         "helper",
         "lead",
         "researcher",
+        "reviewer",
         "summarizer",
     ]
     assert offered(lead).splitlines()[0] == "- `helper`: The helper."
@@ -91,8 +92,15 @@ async def test_of_many_sub_agents_a_share_of_the_window_is_listed_and_the_others
     window = s.model.window
     assert 100 < len(lines) < 300
     assert len(offered(first)) <= window * 0.02 * 4
-    assert {line.split("`")[1] for line in lines} >= {"analyst", "coder", "general", "researcher", "summarizer"}
-    assert f"{305 - len(lines)} more are not listed here: find them with `search_profiles`." in first.system
+    assert {line.split("`")[1] for line in lines} >= {
+        "analyst",
+        "coder",
+        "general",
+        "researcher",
+        "reviewer",
+        "summarizer",
+    }
+    assert f"{306 - len(lines)} more are not listed here: find them with `search_profiles`." in first.system
     assert "- `expert-299`: Knows subject 299 well." in s.results()[0].splitlines()[0]
     assert s.results()[1].startswith("ok: ")
     assert [(r.system, r.tools) for r in later] == [(first.system, first.tools)] * len(later), "the prefix stays"
@@ -139,7 +147,8 @@ async def test_delegation_needs_no_configuration_and_an_unknown_profile_is_a_cle
     s = await harness.ran({"a": [Say("", [delegate("Researcher", "x")]), Say("fin")]})
     assert "delegate_task" in [t.name for t in s.requests()[0].tools]
     assert s.results()[0] == (
-        "error: There is no profile 'Researcher'. Did you mean researcher? Available: analyst, coder, general, researcher, summarizer."
+        "error: There is no profile 'Researcher'. Did you mean researcher? Available: analyst, coder, general, "
+        "researcher, reviewer, summarizer."
     )
     with pytest.raises(UsageError, match="There is no profile 'ghost'"):
         async with harness.open({}, profile="ghost"):

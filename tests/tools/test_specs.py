@@ -90,8 +90,10 @@ def _need(node: dict[str, Any], required: bool) -> str:
 
 
 CLEAR = frozenset({
-    "write_file content", "list_dir path", "glob path", "grep ignore_case", "document_query path", "document_query max_quotes",
-    "todo items[].status", "bash_kill id", "message_sub_agent id", "message_sub_agent text", "cancel_sub_agent id",
+    "read_file limit", "write_file path", "write_file content", "edit_file path", "edit_file edits[].old",
+    "edit_file edits[].replace_all", "list_dir path", "glob path", "grep context", "grep ignore_case", "document_query path",
+    "document_query max_quotes", "memory_save tags", "memory_load limit", "todo items", "todo items[].text",
+    "todo items[].status", "bash command", "bash_kill id", "message_sub_agent id", "message_sub_agent text", "cancel_sub_agent id",
     "apply_delegation id", "discard_delegation id",
 })  # fmt: skip
 """Parameters that need no description: name and tool say it all, or a tool beside it gives an example."""

@@ -105,10 +105,7 @@ class _DelegationTools:
                 self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
-                description=(
-                    "Delegate a task to a sub-agent and wait for its result, with a receipt of what it did. Several "
-                    "calls in one reply run in parallel."
-                ),
+                description="Delegate a task to a sub-agent and wait for its result, with a receipt of what it did.",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),
@@ -116,7 +113,7 @@ class _DelegationTools:
                 self._delegate_many,
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
-                description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all; results are in their order.",
+                description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all.",
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             Tool(

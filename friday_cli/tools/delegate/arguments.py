@@ -46,7 +46,7 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
     ] = None
     isolation: Annotated[
         Literal["", "worktree"],
-        Meta(description="worktree: in a git worktree; you then apply or discard its changes."),
+        Meta(description="In a git worktree; you then apply or discard its changes."),
     ] = ""
     fork: Annotated[
         bool,
@@ -86,7 +86,7 @@ class NoArguments(ToolArguments, frozen=True):
 class ResultArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
     id: Annotated[str, Meta(description="Such as a.2.")]
-    offset: Annotated[int, Meta(ge=0, description="First character to return.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="First character.")] = 0
 
 
 class MessageArguments(ToolArguments, frozen=True):

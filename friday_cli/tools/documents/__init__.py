@@ -66,9 +66,9 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
         args=QueryArguments,
         title=lambda args: f"{args.path}: {args.query or 'pages ' + args.pages}",
         description=(
-            "Find passages in a PDF, Markdown or text document: exact quotes with page or lines, best match "
-            "first. For long documents, every PDF, and to quote. It matches words, not meaning: try others "
-            "before you conclude that something is missing. Scanned pages are only listed."
+            "Find passages in a PDF, Markdown or text document: exact quotes with page or lines. For long "
+            "documents, every PDF, and to quote. It matches words, not meaning: try others before you conclude "
+            "that something is missing. Scanned pages are only listed."
         ),
     )
 

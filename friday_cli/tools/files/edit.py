@@ -24,13 +24,13 @@ from .text import LIMIT, DecodedFile, decode_and_hash
 
 class WriteArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "contents": "content", "file_text": "content"}
-    path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
+    path: Annotated[str, Meta(min_length=1)]
     content: str
 
 
 class EditArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
-    path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
+    path: Annotated[str, Meta(min_length=1)]
     edits: Annotated[
         list[edit_match.Replacement],
         Meta(description="Applied in order, all or none.", min_length=1, max_length=100),
@@ -159,9 +159,8 @@ EDIT_FILE_TOOL = Tool(
     args=EditArguments,
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(
-        "Replace exact text in a file you have read. Copy each `old` with its blanks, without line "
-        "numbers, and with enough lines around it to occur exactly once (or set replace_all). Put all "
-        "changes of a file into one call."
+        "Replace exact text in a file you have read. Copy `old` with its blanks, without line numbers, with "
+        "enough lines to occur exactly once (or set replace_all). Put all changes of a file into one call."
     ),
     change=_change,
 )

@@ -30,9 +30,9 @@ class Replacement(ToolArguments, frozen=True):
     aliases: ClassVar = {
         "old_string": "old", "old_str": "old", "new_string": "new", "new_str": "new", "allow_multiple": "replace_all",
     }  # fmt: skip
-    old: Annotated[str, Meta(description="Exact text of the file.")]
+    old: str
     new: Annotated[str, Meta(description="Its replacement; empty: delete.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
+    replace_all: bool = False
 
 
 def refuse_placeholder(new: str, present: str) -> None:

@@ -30,7 +30,7 @@ class ReadArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
     path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
     offset: Annotated[int, Meta(description="First line, from 1.", ge=1)] = 1
-    limit: Annotated[int, Meta(description="How many lines.", ge=1, le=MAX_LINES)] = MAX_LINES
+    limit: Annotated[int, Meta(ge=1, le=MAX_LINES)] = MAX_LINES
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -188,9 +188,8 @@ READ_FILE_TOOL = Tool(
     args=ReadArguments,
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
-        "Read a file as `NUMBER<tab>LINE`, at most 2000 lines a call; the last line tells the next "
-        "offset. Shows images, and notebooks as cells. Prefer one large "
-        "read to many small ones."
+        "Read a file as `NUMBER<tab>LINE`; the last line tells the next offset. Shows images, and notebooks as "
+        "cells. Prefer one large read to many small ones."
     ),
 )
 LIST_DIR_TOOL = Tool(

@@ -74,8 +74,8 @@ GLOB_TOOL = Tool(
     args=GlobArguments,
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(
-        "Find files by name, sorted by path. A pattern with `/` matches the path relative to `path` "
-        "(`**`: any folders), one without matches names in any folder. Omits what is ignored (.gitignore, "
-        ".fridayignore), and hidden files unless a name in the pattern starts with a dot."
+        "Find files by name, sorted by path. A pattern with `/` matches paths below `path` (`**`: any folders), "
+        "one without matches names in any folder. Omits ignored files, and hidden ones unless a name in the "
+        "pattern starts with a dot."
     ),
 )

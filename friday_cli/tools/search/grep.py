@@ -34,13 +34,13 @@ class GrepArguments(ToolArguments, frozen=True):
         "head_limit": "limit", "total_max_matches": "limit", "max_results": "limit", "fixed_strings": "literal",
     }  # fmt: skip
     pattern: Annotated[str, Meta(description="Regular expression for a line.", min_length=1, max_length=2000)]
-    path: Annotated[str, Meta(description="File or folder to search.", min_length=1)] = "."
+    path: Annotated[str, Meta(description="File or folder.", min_length=1)] = "."
     glob: Annotated[str, Meta(description="Only these files, as in glob.")] = ""
     mode: Annotated[
         Literal["content", "files", "count"],
         Meta(description="Lines, lines per file, or only paths."),
     ] = "content"
-    context: Annotated[int, Meta(description="Lines around a match.", ge=0, le=20)] = 0
+    context: Annotated[int, Meta(ge=0, le=20)] = 0
     ignore_case: bool = False
     literal: Annotated[bool, Meta(description="The pattern is not a regex.")] = False
     limit: Annotated[int, Meta(description="Most lines, or files.", ge=1, le=MAX_RESULTS)] = 200
@@ -178,8 +178,7 @@ GREP_TOOL = Tool(
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),
     description=(
-        "Search file contents, line by line, sorted by path. `content` returns each path, then "
-        "`NUMBER:line` (`NUMBER-line`: context). Omits ignored, hidden and binary files, unless `path` or "
-        "`glob` names them."
+        "Search files line by line, sorted by path. `content` returns each path, then `NUMBER:line` "
+        "(`NUMBER-line`: context). Omits ignored, hidden and binary files, unless `path` or `glob` names them."
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
+from friday_cli.core.tool_catalog import TODO
 from friday_cli.session import lists
 from friday_cli.system.paths import with_tilde
 from friday_cli.view import SessionView, ToolRun
@@ -88,7 +89,7 @@ def skills_card(found: Skills) -> str:
 def todo_card(state: SessionView) -> str:
     """The main agent's list of steps, as it last wrote it."""
     items = [item for item in (state.root.transcript if state.root else ()) if isinstance(item, ToolRun)]
-    shown = next((run.display for run in reversed(items) if run.tool == "todo" and run.status == "ok"), None)
+    shown = next((run.display for run in reversed(items) if run.tool == TODO and run.status == "ok"), None)
     if not isinstance(shown, TableDisplay):
         return "There is no list of steps. The agent writes one for work of three or more steps."
     done = sum(status == "done" for status, _ in shown.rows)

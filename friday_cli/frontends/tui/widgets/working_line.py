@@ -10,12 +10,12 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.tool_catalog import TODO
 from friday_cli.view import AgentView, activity_text
 
 from .blocks import RenderContext
 from .styles import Styles
 
-TODO = "todo"
 MAX_STEPS, LOW = 6, 24
 """Steps that are shown at once, and rows of a screen below which only the active one is."""
 MARKS = {"done": "✓", "active": "▸", "pending": "○"}
