@@ -129,6 +129,12 @@ def test_a_batch_is_cancelled_there_and_nothing_is_sent_again(console: Console, 
     assert spent(console) == service.paid == 0
 
 
+def test_more_items_than_a_session_has_agents_run_at_the_same_time(console: Console, service: BatchService) -> None:
+    console.config.write_text(console.config.read_text() + "\n[agents.delegation]\nmax_agents = 5\n")
+    ran = batch(console, "".join(json.dumps({"id": f"j{n}"}) + "\n" for n in range(12)))
+    assert (ran.code, states(ran)) == (0, ["done"] * 12), ran
+
+
 def test_a_refused_batch_is_one_line(console: Console, service: BatchService) -> None:
     service.refuse = (403, "Batches are not available to this organization.")
     ran = batch(console, lines(3))

@@ -1,7 +1,8 @@
 """`python -m tests.map [NAME...]`: batches of 2,000 items against a service that counts. Each prints what it found.
 
 kill: `kill -9` at ten random moments. quota: the service refuses from request 700 on. equal: 2,000 equal items. cost: processor
-time and memory. caps: a hundred random batches never pass their caps. books: 50 batches with random kills and filling disks.
+time and memory. caps: a hundred random batches never pass their caps. books: 50 batches with random kills and filling disks. deferred: 20 kills
+of a batch whose requests go by batches of the service, for each vendor.
 """
 
 from __future__ import annotations
@@ -223,7 +224,14 @@ def books(runs: int = 50) -> Sequence[str]:
     return run_books(runs)
 
 
-CHECKS: tuple[Callable[[], Sequence[str]], ...] = (kill, quota, equal, cost, caps, books)
+def deferred() -> Sequence[str]:
+    """Batches of the service, with 20 kills for each vendor."""
+    from tests.map.deferred import run_deferred
+
+    return [*run_deferred(vendor="anthropic"), *run_deferred(vendor="openai", seed=2)]
+
+
+CHECKS: tuple[Callable[[], Sequence[str]], ...] = (kill, quota, equal, cost, caps, books, deferred)
 
 
 def main() -> int:

@@ -107,7 +107,7 @@ class SubagentTree:
         require_text(spec.task)
         if depth_of(parent) >= (deepest := min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)):
             raise ToolError(f"Agents may be nested {deepest} deep; you are at {depth_of(parent)}.")
-        if (count := len(self._summaries)) >= policy.max_agents:
+        if not spec.forget and (count := self._counted()) >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
         path = self._numbers.next_path(parent)
         try:
@@ -116,6 +116,10 @@ class SubagentTree:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
         self.started_now.append(SpawnEstimate(node.agent.conversation.provider, spec.profile, spec.max_tokens))
         return self.run(agent, spec, message)
+
+    def _counted(self) -> int:
+        """The agents that count for the limit of a session: those of the items of a batch, which is as wide as the person says, do not."""
+        return len(self._summaries) - sum(run.spec.forget for run in self._nodes.values())
 
     def living_parent(self, parent: str) -> AgentRun:
         """The run of an agent that may start others. Raises ToolError when it is being stopped or ends."""
