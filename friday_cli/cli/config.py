@@ -120,7 +120,7 @@ def unset(key: str = _KEY) -> None:
 
 
 def edit() -> None:
-    """Open your settings file in $VISUAL or $EDITOR, and check it afterwards."""
+    """Open your settings file in $VISUAL or $EDITOR, then check it."""
     wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     file = user_file()
     try:

@@ -19,7 +19,7 @@ COMMANDS = {
     "ask": (),
     "map": (),
     "demo": (),
-    "agents": ("stop", "answer", "send", "logs", "resume"),
+    "agents": ("answer", "send", "stop", "logs", "resume"),
     "attach": (),
     "sessions": ("list", "show", "export", "diff", "rewind", "fork", "rename", "delete", "stats", "repair"),
     "worktrees": ("list", "show", "apply", "discard", "clean"),
