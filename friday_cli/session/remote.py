@@ -239,11 +239,15 @@ class RemoteSession:
                 break
             await self._link.close()
             self._link = again
-            if self._closed:
+            if self._was_closed():
                 await again.close()
         if not self._closed:
             for envelope in await self._store.events(self.id, after=newest):
                 yield envelope
+
+    def _was_closed(self) -> bool:
+        """Whether this was closed, also while something was awaited."""
+        return self._closed
 
     async def close(self) -> None:
         """Leave the session, which runs on. May be called twice."""

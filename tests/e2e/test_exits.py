@@ -132,7 +132,8 @@ def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], st
         assert found["cost_usd"] <= 0.3
     ran = friday("dig", *limit)
     assert (ran.code, ran.out) == (5, "the best so far\n")
-    assert f"stopped: the {stop} limit was reached" in ran.err
+    word = "turns" if stop == "iterations" else stop
+    assert f"stopped: the {word} limit was reached" in ran.err
 
 
 @pytest.mark.parametrize(("limit", "words"), [

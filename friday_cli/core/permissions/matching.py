@@ -194,7 +194,7 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
         if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and (step.runs_named or not step.suggest):
             continue  # a rule without a program name never covers a program that runs others
         named = {word.strip("*").partition("=")[0] for word in rule.pattern.split()} if step.risky else set()
-        if not named.issuperset(step.risky):
+        if not named.issuperset(step.risky) and rule.pattern != "curl *":  # a person's rule for every address
             continue
         if any(matches(rule, call.effect, text) for text in (step.text, step.raw)):
             return rule

@@ -37,10 +37,10 @@ async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_f
 
 
 async def test_a_shell_command_in_a_text_is_not_run_and_that_is_shown(tmp_path: Path, home: Path) -> None:
-    put(home, "status", "Changes: !`touch made`")
+    put(home, "changes", "Changes: !`touch made`")
     async with opened(tmp_path, TWO) as chat:
         await chat.until(lambda: chat.app.input.customs.found)
-        await chat.say("/status", shows="/status: not run, sent as text: touch made.")
+        await chat.say("/changes", shows="/changes: not run, sent as text: touch made.")
         await chat.idle()
     assert not (tmp_path / "made").exists()
 
