@@ -24,7 +24,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", scripted(tmp_path, day), COLORTERM="") as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r", until=b"wants to run a command")
-        terminal.until(b"1-9 or Enter answers")
+        terminal.until(b"? explains")
         terminal.until_quiet()
         terminal.type(b"1", until=b"Look slowly")
         assert (tmp_path / "made").exists()
