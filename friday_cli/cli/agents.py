@@ -26,12 +26,12 @@ from .session_args import AGENT, JSON, NAME, YES
 HELP = """All your sessions in all folders: which need you, which work, which have ended.
 
 \b
-friday agents                      the list (in a terminal: live, Enter opens one, x stops it)
-friday agents answer 7f3a p12 yes  answer the question p12 of session 7f3a
-friday agents send 7f3a "TEXT"     a message to it, or to one of its agents (7f3a:a.2)
-friday agents stop 7f3a            stop its agents and end its process
-friday agents logs 7f3a            its conversation (--follow: as it goes on)
-friday agents resume --all         go on with what a crash or a restart interrupted
+friday agents                 the list (live in a terminal)
+friday agents answer ID Q yes answer its question Q
+friday agents send ID "TEXT"  a message to it, or to an agent of it (7f3a:a.2)
+friday agents stop ID         stop its agents and end its process
+friday agents logs ID         its conversation (--follow: as it goes on)
+friday agents resume --all    go on with what a crash interrupted
 
 Start one with `friday ask -b "TASK"`; open one with `friday attach ID`. `--host HOST` does all of this on another machine, through ssh."""
 DAY_S = 86_400.0
@@ -138,7 +138,7 @@ def answer(
     name: str = NAME,
     question: str = typer.Argument(metavar="QUESTION", help="Its id, which the list shows, such as p12."),
     words: str = typer.Argument(metavar="ANSWER", help="yes, no, session or always; for a question its answer, or the number of a choice."),
-    reason: str = typer.Option("", "--reason", help="Why not: the agent reads it."),
+    reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why not: the agent reads it."),
 ) -> None:  # fmt: skip
     """Answer a question of a session. The id keeps the answer from meaning another question."""
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -209,7 +209,7 @@ def logs(
 
 
 def resume(
-    name: str = typer.Argument("", metavar="[ID]", help="One interrupted session; all with --all."),
+    name: str = typer.Argument("", metavar="ID", help="One interrupted session; all with --all."),
     everything: bool = typer.Option(False, "--all", "-a", help="Every session that was interrupted while it worked."),
     yes: bool = YES,
 ) -> None:

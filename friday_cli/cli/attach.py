@@ -27,7 +27,7 @@ def register(app: typer.Typer, _: str) -> None:
 
     @app.command("attach", cls=HelpCommand, help=HELP)
     def attach(
-        session: str = typer.Argument("", metavar="[ID]", help="The session, any unique prefix of its id."),
+        session: str = typer.Argument("", metavar="ID", help="The session, any unique prefix of its id."),
         plain: bool = typer.Option(False, "--plain", help="Linear text, for screen readers and simple terminals."),
         host: str = typer.Option("", "--host", metavar="HOST", help=other_host.HELP),
     ) -> None:

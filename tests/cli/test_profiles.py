@@ -119,7 +119,7 @@ def test_check_names_file_line_field_problem_and_remedy(console: Console) -> Non
         f"{bad}:4: timeout: 300000 is too long; the unit is seconds. For 300000 ms use 300.",
         f"{worse}:3: descripton: unknown key. Did you mean description?",
     ]
-    assert ran.error == "5 profiles valid, 2 errors"
+    assert ran.error == "6 profiles valid, 2 errors"
     one = console("profiles", "check", str(worse))
     assert (one.code, len(one.out.splitlines())) == (2, 1)
     assert console("profiles", "check", str(worse.parent)).code == 2

@@ -54,7 +54,7 @@ async def test_a_profile_is_shown_with_its_tools_limits_model_sub_agents_and_dep
 ) -> None:
     async with opened(tmp_path, {}, size=size) as chat:
         await shown(chat)
-        has(chat, "6 of 6 profiles", "It is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
+        has(chat, "7 of 7 profiles", "It is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
         await chat.press("j", "j", "j", shows="Leads.")
         has(chat, "tools: document_query, glob, grep, list_dir", "limits: 50,000 tokens, 20 turns, 300 s, $2")
         has(chat, "model: anthropic/claude-haiku-4-5", "delegates to: coder, researcher")
@@ -102,7 +102,7 @@ async def test_enter_chooses_the_sub_agents_of_the_main_agent(tmp_path: Path, si
         assert [event.profile for event in started] == ["friday", "researcher"]
         prompt, _, refused, *_ = chat.session._main.agent.conversation.history
         assert "The user allows no sub-agent 'coder' in this session. Allowed: analyst," in refused.results[0].text
-        assert "you may delegate to now: analyst, general, researcher, summarizer." in prompt.text
+        assert "you may delegate to now: analyst, general, researcher, reviewer, summarizer." in prompt.text
         await chat.say("@coder do it", shows="@coder: the main agent")
         await shown(chat)
         await chat.press("j", "enter", shows="[x] coder")
