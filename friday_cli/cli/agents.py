@@ -23,7 +23,9 @@ from . import output
 from .help import HelpCommand, HelpGroup
 from .session_args import AGENT, JSON, NAME, YES
 
-HELP = """All your sessions in all folders: which need you, which work, which have ended.
+HELP = """All sessions: which need you, work, have ended; answer.
+
+Those of all folders are listed.
 
 \b
 friday agents                 the list (live in a terminal)

@@ -16,7 +16,7 @@ from . import other_host
 from .help import HelpCommand
 from .session_lookup import reconcile
 
-HELP = """Open the chat on a session that runs without a terminal, or in another one.
+HELP = """Open the chat on a session that runs in the background.
 
 Leaving the chat (Ctrl+D, /detach) leaves the session running; /stop ends it. Several terminals can be attached at once. A session
 that has ended is resumed here. Without ID: the only one that runs, or the last one that was used."""

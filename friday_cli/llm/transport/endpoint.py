@@ -39,6 +39,10 @@ IDLE_S, FIRST_S = 180.0, 1800.0
 """Seconds to wait for any data, and for the first data of a local server, which may read a long prompt slowly."""
 
 
+ANSWERED: set[str] = set()
+"""Origins that answered a request in this process: they speak HTTP, with the scheme of their address."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A model service. All durations are seconds.
 

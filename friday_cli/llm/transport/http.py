@@ -16,7 +16,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.trace_context import trace_fields
 
 from . import error_mapping, h11_client
-from .endpoint import Endpoint
+from .endpoint import ANSWERED, Endpoint
 from .event_stream import parse_events
 from .idle_timeout import IdleTimeout
 from .json_body import encode
@@ -44,6 +44,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         post = h11_client.post if h11_client.supports(endpoint) else _post
         with idle_timeout.waiting():
             response = await post(endpoint, endpoint.url(path), encode(body), headers)
+        ANSWERED.add(endpoint.origin)
         if not 200 <= response.status_code < 300:
             raise error_mapping.from_status(
                 endpoint, response.status_code, response.headers, await read_error_body(response)

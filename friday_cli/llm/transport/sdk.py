@@ -19,7 +19,7 @@ from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.known_keys import mask_keys_in
 
 from . import error_mapping, http
-from .endpoint import Endpoint
+from .endpoint import ANSWERED, Endpoint
 from .event_stream import empty_response, parse_events, read_events
 from .idle_timeout import IdleTimeout
 from .text import one_line, replace_surrogates_in
@@ -45,6 +45,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         sdk = client(endpoint)
         with idle_timeout.waiting():
             response = await _open(endpoint, sdk, path, mask_keys_in(replace_surrogates_in(body)))
+        ANSWERED.add(endpoint.origin)
         if endpoint.platform == "bedrock":
             found = read_events(endpoint, aiter(response), idle_timeout, _events, lambda: empty_response(endpoint))
         else:

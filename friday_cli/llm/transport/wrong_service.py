@@ -6,7 +6,7 @@ import asyncio
 
 from friday_cli.core.protocol.errors import ProviderError
 
-from .endpoint import Endpoint
+from .endpoint import ANSWERED, Endpoint
 from .text import one_line
 
 PROBE_S = 3.0
@@ -52,12 +52,13 @@ def not_http(endpoint: Endpoint, text: str) -> ProviderError | None:
 
 
 async def named(endpoint: Endpoint, failed: ProviderError) -> ProviderError:
-    """The error `failed` of a request without an answer, or the one that names the scheme of the service."""
+    """The error `failed` of a request without an answer, or the one that names the scheme of the service. One that answered before
+    is not asked for its scheme: that takes seconds, in which an outage may be over."""
     from .proxy import proxy_for
 
     silent = failed.kind == "network" and any(words in failed.message.lower() for words in _SILENT)
     foreign = failed.kind == "config" and "does not speak HTTP" in failed.message
-    if not (silent or foreign) or proxy_for(endpoint):
+    if not (silent or foreign) or endpoint.origin in ANSWERED or proxy_for(endpoint):
         return failed
     return await wrong_scheme(endpoint) or failed
 
