@@ -25,8 +25,6 @@ from .session_args import AGENT, JSON, NAME, YES
 
 HELP = """All sessions: which need you, work, have ended; answer.
 
-Those of all folders are listed.
-
 \b
 friday agents                 the list (live in a terminal)
 friday agents answer ID Q yes answer its question Q
