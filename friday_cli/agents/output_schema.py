@@ -11,6 +11,7 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.system.time_limit import SCHEMA_S, TOO_SLOW, TookTooLong, time_limit
 
 _FENCED = pattern(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.S)
 
@@ -23,7 +24,7 @@ def unfenced(answer: str) -> str:
 
 def checker(schema: dict[str, Any]) -> Callable[[str], str]:
     """A function that returns what is wrong with an answer, "" if it fits. A schema may come from a model: what it refers to outside of
-    itself is never read. Raises UsageError for an invalid schema."""
+    itself is never read, and what is too slow is given up. Raises UsageError for an invalid schema."""
     import jsonschema
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import EMPTY_REGISTRY
@@ -36,9 +37,10 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
     except RecursionError:
         raise UsageError("The JSON schema is nested too deeply to be checked.", hint="Use a flatter one.") from None
     check = validator(schema, registry=EMPTY_REGISTRY)
-    with suppress(RecursionError):
+    with suppress(RecursionError, TookTooLong):
         try:
-            check.is_valid({})
+            with time_limit(SCHEMA_S):
+                check.is_valid({})
         except Unresolvable as error:
             raise UsageError(f"The JSON schema refers to {error.ref}, which is not in it.") from None
 
@@ -50,7 +52,10 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
         except RecursionError:
             return "it is nested too deeply to be checked"
         try:
-            wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
+            with time_limit(SCHEMA_S):
+                wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
+        except TookTooLong:
+            return TOO_SLOW
         except RecursionError:
             return "it cannot be checked: it or the schema is nested too deeply"
         except Unresolvable as error:

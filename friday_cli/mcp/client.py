@@ -30,6 +30,7 @@ from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
 from .limited_body import LimitedBody
 from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
+from .result_check import limit_checks
 from .stdio import LONGEST, stdio_transport
 from .tasks import Tasks
 from .tokens import uses_oauth
@@ -115,6 +116,7 @@ class ServerClient:
                     self._client = await stack.enter_async_context(client)
             except (MCPError, BaseExceptionGroup) as error:
                 raise ToolError(self._reason(error)) if self.denied else error from None
+            limit_checks(client.session)
             listening = asyncio.create_task(self._listen())
             try:
                 yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -104,6 +105,14 @@ async def test_a_schema_that_is_none_is_refused_before_anything_starts(
         assert s.agents() == []
         assert all(read.startswith(f"error: The JSON schema {words}") for read in s.results())
         assert s.root.budget.tokens.holdback == 0, "and sets nothing aside"
+
+
+async def test_a_pattern_that_would_be_matched_for_ever_is_given_up(harness: Harness) -> None:
+    asked = delegate("researcher", "count", schema={"type": "string", "pattern": "(a+)+$"})
+    answers = [Say("", [done(json.dumps("a" * 50 + "!"))]), Say("", [done('"aaa"')])]
+    s = await harness.ran({"a": [Say("", [asked]), Say("fin")], "a.1": answers})
+    assert s.end("a.1") == ("completed", "done")
+    assert "it cannot be checked within 1 s; a pattern of the schema may be too slow" in s.results("a.1")[0]
 
 
 async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(harness: Harness) -> None:

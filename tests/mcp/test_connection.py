@@ -92,6 +92,15 @@ async def test_answers_of_both_eras_and_the_end_in_a_call(bench: Bench, era: str
     assert bench.methods().count("start") == 2  # the call that failed was not repeated
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_servers_pattern_that_would_be_matched_for_ever_is_given_up(bench: Bench, era: str) -> None:
+    connection = bench.connection(f"era={era}", "pattern")
+    assert "aaa" in (await connection.call("pattern", {"text": "aaa"})).text
+    with pytest.raises(ServerError, match="cannot be checked within 1 s; a pattern of the schema may be too slow"):
+        await connection.call("pattern", {"text": "a" * 50 + "!"})
+    assert "aaa" in (await connection.call("pattern", {"text": "aaa"})).text, "the connection is still there"
+
+
 async def test_progress_without_end_does_not_hold_a_call_for_ever(bench: Bench) -> None:
     connection, call = bench.connection("era=legacy"), ServerCall(10)
     assert call.longest_s == 3600

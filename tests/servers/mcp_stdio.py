@@ -2,7 +2,7 @@
 
 Arguments, `KEY=VALUE` or a word: `era=modern|legacy|strict` (strict ends at an unknown first request), `tools=N` more tools,
 `log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` with
-the first call, `resources`, `words=TEXT` as instructions.
+the first call, `resources`, `pattern` for a tool whose schema has a slow one, `words=TEXT` as instructions.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def tools() -> list[dict[str, Any]]:
         "forever",
     ]
     found += [tool(name) for name in names]
+    pattern = {"type": "object", "properties": {"text": {"type": "string", "pattern": "(a+)+$"}}}
+    found += [tool("pattern", outputSchema=pattern)] * ("pattern" in WORDS)
     found.append(tool("look", annotations={"readOnlyHint": True}))
     return [*found, tool("new")] if state["changed"] and not WORDS["change"] else found
 
@@ -119,6 +121,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if name == "crowded":
         return {"content": [], "structuredContent": {"parts": [{}] * 600_000}}
+    if name == "pattern":
+        return {"content": [], "structuredContent": {"text": str(given["text"])}}
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
         for step in (1, 2):
