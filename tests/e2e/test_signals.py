@@ -152,7 +152,7 @@ def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
 IMPATIENT = """
 import os, sys
 from friday_cli.llm.transport import http, idle_timeout
-http.IdleTimeout = lambda idle, event_idle: idle_timeout.IdleTimeout(float(os.environ["PATIENCE"]), 600)
+http.IdleTimeout = lambda *limits: idle_timeout.IdleTimeout(float(os.environ["PATIENCE"]), 600)
 from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
 sys.exit(ask(parse(sys.argv[1:])))

@@ -96,7 +96,9 @@ class FridayApp(App[int]):
             schedule_refresh=lambda: self.refresher.schedule_refresh(),
             refresh=lambda: self.refresher.refresh(),
         )
-        self.defects = Defects(lambda text: services.say_note(text, "error"))
+        self.defects = Defects(
+            lambda text: services.say_note(text, "error"), lambda error: error is self.controller.fold.failure
+        )
         self.chat = chat = ChatScreen(
             services, lambda *typed: self.input.completions(*typed), lambda: self.input.customs
         )

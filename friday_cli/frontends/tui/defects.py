@@ -18,22 +18,24 @@ MOST, WITHIN_S = 8, 5.0
 
 
 class Defects:
-    """The unexpected errors of one app. `say` shows a line to the user."""
+    """The unexpected errors of one app. `say` shows a line to the user; `is_fatal` tells of an error after which the screen follows
+    nothing any more."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, say: Callable[[str], None], is_fatal: Callable[[BaseException], bool]) -> None:
+        self._say, self._is_fatal = say, is_fatal
         self._times: list[float] = []
         self.seen: list[BaseException] = []
         """All of them, the oldest first."""
 
     def survived(self, error: BaseException) -> bool:
-        """Log an error with its traceback and tell the user. False if there are so many that the screen cannot be used."""
+        """Log an error with its traceback and tell the user. False if it, or so many of
+        them, mean that the screen cannot be used any more."""
         from friday_cli.diagnostics.log_file import report_defect
 
         self.seen.append(error)
         now = time.monotonic()
         self._times = [at for at in self._times if now - at < WITHIN_S] + [now]
-        if len(self._times) >= MOST or isinstance(error, MemoryError):
+        if len(self._times) >= MOST or isinstance(error, MemoryError) or self._is_fatal(error):
             return False
         self._say(f"{report_defect(error)} The session goes on.")
         return True
