@@ -33,8 +33,9 @@ BETWEEN = (
     ev.Checkpoint,
     ev.Reviewed,
     ev.PersonCommand,
+    ev.RuleAdded,
 )
-"""What may happen to the main agent while it does not run."""
+"""What may happen to the main agent while it does not run. A rule belongs to the session: a background child can ask for it."""
 
 
 def check_log(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
