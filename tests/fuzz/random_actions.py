@@ -40,8 +40,9 @@ SCHEMA = {"type": "object", "required": ["n"]}
 
 
 def aside(request: Request) -> bool:
-    """Whether a request is about an agent's conversation and no part of it."""
-    return request.system == SYSTEM or request.messages[-1].text.endswith(PROMPT)
+    """Whether a request is about an agent's conversation and no part of it; also the second one, after a reply with calls."""
+    first = request.messages[-3:-2] if request.messages[-1].role == "tool" else request.messages[-1:]
+    return request.system == SYSTEM or any(message.text.endswith(PROMPT) for message in first)
 
 
 class Journal(MemoryJournal):
