@@ -94,10 +94,12 @@ class Console:
     def env(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(ROOT)}
 
-    def process(self, *argv: str, stdin: bytes = b"", **env: str) -> CommandResult:
+    def process(
+        self, *argv: str, stdin: bytes = b"", program: Sequence[str] = ("-m", "friday_cli"), **env: str
+    ) -> CommandResult:
         """Run it in a process of its own."""
         ran = subprocess.run(
-            [sys.executable, "-m", "friday_cli", *argv],
+            [sys.executable, *program, *argv],
             input=stdin,
             capture_output=True,
             cwd=self.project,

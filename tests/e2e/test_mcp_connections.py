@@ -36,6 +36,15 @@ def tls(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
+PATIENT = """
+import runpy
+from friday_cli.mcp import pool
+pool.SETTLE_S = 45.0
+runpy.run_module("friday_cli", run_name="__main__")
+"""
+"""Friday, whose first request waits longer for its servers: a slow machine takes more than the usual time for them."""
+
+
 async def test_each_server_that_cannot_be_used_is_one_line(console: Console, tls: ssl.SSLContext) -> None:
     script = console.home / "script.json"
     script.write_text(json.dumps({"agents": {"a": {"turns": [{"text": "The answer."}]}}}))
@@ -52,9 +61,8 @@ async def test_each_server_that_cannot_be_used_is_one_line(console: Console, tls
             )
             LoginFile(ServerEntry("expired", "http", url=service.url)).write(old)
             given = json.dumps({"mcpServers": {name: {**entry, "expose": "direct"} for name, entry in servers.items()}})
-            ran = await asyncio.to_thread(
-                console.process, "ask", "-m", f"scripted:{script}", "--mcp-config", given, "Answer.", SSL_CERT_FILE=""
-            )
+            words = ("ask", "-m", f"scripted:{script}", "--mcp-config", given, "Answer.")
+            ran = await asyncio.to_thread(console.process, *words, program=("-c", PATIENT), SSL_CERT_FILE="")
     assert (ran.code, ran.out) == (0, "The answer.\n"), ran
     told = {found[1]: found[2] for found in re.finditer(r"^friday: MCP server (\w+): (.*)$", ran.err, re.MULTILINE)}
     assert told["missing"] == "The program /no/such/program was not found."
