@@ -229,11 +229,13 @@ def resume(
         "Each goes on with your model and settings, and may cost what its task needs; limits of your settings hold."
     )
     if output.confirm(f"Resume {pluralize(len(rows), 'session')}?", yes=yes, otherwise="Nothing was resumed"):
-        for row in rows:
-            subprocess.run(
-                [sys.executable, "-m", "friday_cli", "ask", "-b", "-r", row.id, "--cwd", row.cwd, CONTINUE],
-                stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
+        begin = [sys.executable, "-m", "friday_cli", "ask", "-b"]
+        ended = [
+            subprocess.run([*begin, "-r", row.id, "--cwd", row.cwd, CONTINUE], stdin=subprocess.DEVNULL, check=False)
+            for row in rows
+        ]
+        if code := max(ran.returncode for ran in ended):
+            raise typer.Exit(code)
 
 
 async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: str = "") -> R:

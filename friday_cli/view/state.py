@@ -15,7 +15,7 @@ from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
-from friday_cli.core.protocol.run_result import ENDED
+from friday_cli.core.protocol.run_result import ENDED, how_it_ended
 from friday_cli.core.text.skill_marks import folded_skills
 
 from .items import (
@@ -127,9 +127,9 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
     _close_reply(agent)
     if not event.success:
-        reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
+        ended = how_it_ended(event.status, event.stop_reason)
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
-        agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
+        agent.transcript.append(NoteItem(f"{ended}: {event.error}".rstrip(": "), level, at))
     if agent.parent or agent.receipt.warnings:
         agent.transcript.append(ResultItem(_unshown_result(agent), at, event.findings, agent.receipt))
     _update_clocks(state.agents, state.agents.get(agent.parent), at)

@@ -206,7 +206,7 @@ def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
         assert terminal.clean
         final = terminal.screen.text
     assert "I hand it on." in final
-    assert "friday: cancelled (aborted)" in final
+    assert "friday: stopped" in final
     assert "a.1" not in final
     until(lambda: not asleep(), "the end of the command")
 

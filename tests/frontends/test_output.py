@@ -188,7 +188,7 @@ def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> 
         (RunResult("completed", "tokens", "x", limit_of="a"), "stopped: the tokens limit was reached"),
         (RunResult("completed", "cost", "x", limit_of="a.1"), "stopped: the cost limit of a.1 was reached"),
         (RunResult("timeout", "time", "", "No wrap-up: x"), "stopped: the time limit was reached: No wrap-up: x"),
-        (RunResult("cancelled", "aborted", ""), "cancelled (aborted)"),
+        (RunResult("cancelled", "aborted", ""), "stopped"),
     ],
 )
 def test_how_it_ended(outcome: RunResult, line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,11 +194,17 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
         if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and (step.runs_named or not step.suggest):
             continue  # a rule without a program name never covers a program that runs others
         named = {word.strip("*").partition("=")[0] for word in rule.pattern.split()} if step.risky else set()
-        if not named.issuperset(step.risky) and rule.pattern != "curl *":  # a person's rule for every address
+        if not named.issuperset(step.risky) and not _any_address(rule):
             continue
         if any(matches(rule, call.effect, text) for text in (step.text, step.raw)):
             return rule
     return None
+
+
+def _any_address(rule: Rule) -> bool:
+    """Whether a rule for curl names no address: it lets all of them through, and only a rule for some holds options to its words."""
+    program, *words = rule.pattern.split()
+    return program == "curl" and words[-1:] == ["*"] and all(word.startswith("-") for word in words[:-1])
 
 
 def matches(rule: Rule, effect: Effect, subject: str) -> bool:

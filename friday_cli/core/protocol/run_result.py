@@ -74,3 +74,10 @@ class RunResult(msgspec.Struct, frozen=True):
             return self.status
         whose = f" of {self.limit_of}" if self.limit_of not in ("", path) else ""
         return f"{self.status} ({self.stop_reason}{whose})"
+
+
+def how_it_ended(status: str, stop_reason: str) -> str:
+    """How a run ended, in words for a person: "stopped" after Esc or Ctrl+C, else its status with the reason."""
+    if stop_reason == "aborted":
+        return "stopped"
+    return status if stop_reason == status else f"{status} ({stop_reason})"

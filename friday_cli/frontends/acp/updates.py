@@ -11,7 +11,7 @@ import msgspec
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall
-from friday_cli.core.protocol.run_result import StopReason
+from friday_cli.core.protocol.run_result import StopReason, how_it_ended
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.core.tool_catalog import DELEGATE_TASKS
@@ -163,7 +163,7 @@ class SessionUpdates:
             yield from _between(f"{agent.path}:{event.run}:task", above, child, event.task)
 
     def _child_ended(self, agent: AgentView, event: events.AgentFinished) -> Iterator[Update]:
-        text = event.result or event.error or f"{event.status} ({event.stop_reason})"
+        text = event.result or event.error or how_it_ended(event.status, event.stop_reason)
         receipt = "\n".join(event.receipt.lines())
         if not self.client.subagents:
             shown = [text_block(text), *([text_block(receipt)] if receipt else [])]
@@ -320,7 +320,7 @@ def _idle(event: events.AgentFinished) -> dict[str, Any]:
     reason = stop_reason(event.stop_reason, event.status)
     if reason != "end_turn" or event.status == "completed":
         return {"state": "idle", "stopReason": reason}
-    why = event.error or f"{event.status} ({event.stop_reason})"
+    why = event.error or how_it_ended(event.status, event.stop_reason)
     return {
         "state": "idle",
         "stopReason": "error",

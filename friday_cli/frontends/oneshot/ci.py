@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope
 from friday_cli.core.protocol.format import price, seconds, tokens
-from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.run_result import RunResult, how_it_ended
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import render_tree
 
@@ -86,7 +86,7 @@ class CIWriter(OutputWriter):
         github.command("endgroup", "")
         annotate(github, all_findings(self.state))
         if code:
-            why = outcome.error or f"{outcome.status} ({outcome.stop_reason})"
+            why = outcome.error or how_it_ended(outcome.status, outcome.stop_reason)
             github.command("error", f"friday: exit {code}: {why}", title="Friday")
         write_summary(self.state, answer=outcome.text, status=outcome.status, env=os.environ)
         spent = self.state.totals.cost_usd

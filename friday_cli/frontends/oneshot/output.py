@@ -26,7 +26,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
+from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult, how_it_ended
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.core.tool_catalog import EDIT_FILE, WRITE_FILE
@@ -339,7 +339,7 @@ def _ending(outcome: RunResult) -> str:
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
         return f"stopped: the {limit_name(outcome.stop_reason)} limit{whose} was reached"
-    return "" if outcome.status == "completed" else f"{outcome.status} ({outcome.stop_reason})"
+    return "" if outcome.status == "completed" else how_it_ended(outcome.status, outcome.stop_reason)
 
 
 def _subject(call: DeniedCall) -> str:

@@ -41,7 +41,7 @@ async def test_an_outage_is_said_with_the_time_of_the_next_try_and_ended_by_esca
             r"no network, trying again in \d+ s · 2 waiting",
         )
         await chat.until(lambda: re.search(row, chat.frame) and re.search(line, chat.frame))
-        await chat.press("escape", shows="cancelled (aborted)")
+        await chat.press("escape", shows="! stopped")
         assert "no network" not in chat.frame
         assert chat.state.agents["a.1"].result == "half of it"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.workspace import CommandResult
+from friday_cli.system import session_socket
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox import system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
@@ -95,6 +96,27 @@ async def test_no_socket_of_the_person_is_reached(
         for one in made:
             with pytest.raises(BlockingIOError):
                 one.accept()
+
+
+async def test_the_socket_of_a_session_is_neither_reached_nor_removed_nor_replaced(
+    workspace: LocalWorkspace, outside_tmp: Path
+) -> None:
+    folder = session_socket.socket_folder({"XDG_RUNTIME_DIR": str(outside_tmp)})
+    folder.mkdir(parents=True)
+    path = folder / "1.sock"
+    code = (
+        "import os, socket\n"
+        f"path, folder = {str(path)!r}, {str(folder)!r}\n"
+        "ways = (lambda: socket.socket(socket.AF_UNIX).connect(path), lambda: os.unlink(path), lambda: os.rename(path, path + 'x'),\n"
+        "        lambda: os.symlink('/tmp/other', folder + '/2.sock'), lambda: open(folder + '/3.sock', 'w'), lambda: os.rename(folder, folder + 'x'))\n"
+        "for way in ways:\n    try:\n        way()\n        print('DONE')\n    except OSError as error:\n        print('no')\n"
+    )
+    with services(path) as (owner,):
+        ran = await python(workspace, code)
+        assert ran.output.split() == ["no"] * 6, ran.output
+        with pytest.raises(BlockingIOError):
+            owner.accept()
+    assert [entry.name for entry in folder.iterdir()] == ["1.sock"]
 
 
 async def test_datagrams_reach_no_service_either(workspace: LocalWorkspace, outside_tmp: Path) -> None:
