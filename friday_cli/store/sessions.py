@@ -59,7 +59,7 @@ def _agent(row: tuple[Any, ...]) -> StoredAgent:
 def stats(db: sqlite3.Connection) -> list[StatRow]:
     """Statistics for each profile and model, the most used first. Events that a fork copied from an existing session
     are counted only in that session."""
-    copied = _copied_events(db)
+    copied = copied_events(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
     used: dict[tuple[str, str], dict[tuple[int, str], Usage]] = {}
     for key, seq, path, profile, model, body in db.execute(
@@ -109,7 +109,7 @@ def _forecast(db: sqlite3.Connection, profile: str, model: str) -> Forecast | No
     return found if found.runs else None
 
 
-def _copied_events(db: sqlite3.Connection) -> dict[int, int]:
+def copied_events(db: sqlite3.Connection) -> dict[int, int]:
     """For each fork of an existing session: its key, and the number of the last event that it copied."""
     rows = db.execute(
         "SELECT s.key, CAST(e.body AS BLOB) FROM sessions s JOIN events e ON e.session = s.key AND e.seq = 1"

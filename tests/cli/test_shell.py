@@ -23,6 +23,7 @@ COMMANDS = {
     "attach": (),
     "sessions": ("list", "show", "export", "diff", "rewind", "fork", "rename", "delete", "stats", "repair"),
     "worktrees": ("list", "show", "apply", "discard", "clean"),
+    "usage": (),
     "budget": ("show", "set", "clear"),
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
