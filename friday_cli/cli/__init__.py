@@ -38,7 +38,7 @@ COMMANDS = {
     "attach": "Open the chat on a session that runs in the background.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
-    "usage": "Show what all sessions used, by day, model, profile and folder.",
+    "usage": "Show cost and tokens by day, model, profile and folder.",
     "budget": "Caps over all sessions, per day and week: show, set, clear.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",

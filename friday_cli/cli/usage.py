@@ -42,7 +42,7 @@ def usage(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Show what all sessions used, by day, model, profile and folder.
+    """Show cost and tokens by day, model, profile and folder.
 
     Each request counts once: also those of sub-agents, and not again in a fork. Tokens are those that count against a budget: input
     that was not read from a cache, cache writes and output. Of deleted sessions only day, service, tokens and cost are kept.
