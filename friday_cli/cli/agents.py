@@ -205,7 +205,7 @@ def logs(
     """Show the conversation of a session: `friday sessions show`."""
     from .sessions_show import show as show_session
 
-    show_session(name, tree=False, agent=None, follow=follow, json=False)
+    show_session(name, tree=False, timeline=False, agent=None, follow=follow, json=False)
 
 
 def resume(

@@ -31,6 +31,7 @@ HELP = """Run one task for each of many items, under one cap of cost.
   friday map PROFILE --glob '**/*.py' --task 'Review {path}.' --max-cost 5
   friday map status [ID]     the batches of this folder, or all items of one
   friday map results ID      the results as JSON lines
+  friday map report ID -f html > batch.html   a web page of the items
   friday map retry ID        try the failed items again
   friday map cancel ID       start no more items of a batch
 
@@ -39,7 +40,7 @@ named by its content, task, profile, model, schema and check.
 
 Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
 
-ACTIONS = ("status", "results", "retry", "cancel")
+ACTIONS = ("status", "results", "report", "retry", "cancel")
 
 
 def register(app: typer.Typer, _: str) -> None:
@@ -49,7 +50,10 @@ def register(app: typer.Typer, _: str) -> None:
         raise typer.Exit(_map(values))
 
     what = typer.Argument(
-        None, metavar="PROFILE", help="Profile of the agents; or status, results, retry, cancel.", show_default=False
+        None,
+        metavar="PROFILE",
+        help="Profile of the agents; or status, results, report, retry, cancel.",
+        show_default=False,
     )
     batch = typer.Argument(None, metavar="ID", help="For these: the batch.", show_default=False)
     set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
@@ -69,6 +73,10 @@ def _map(values: dict[str, Any]) -> int:
         return _run(asyncio.run(_renewed(MapStore(folder, os.environ), batch or "")), yes=values["yes"])
     if what in ACTIONS:
         return asyncio.run(_with_store(MapStore(folder, os.environ), what, batch or ""))
+    if values["format"]:
+        raise UsageError(
+            "--format is for `friday map report`.", hint="`friday map report ID -f html` writes a web page."
+        )
     if batch is not None:
         raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
     return _run(job_of(values, folder), yes=values["yes"])
@@ -76,7 +84,7 @@ def _map(values: dict[str, Any]) -> int:
 
 def _refuse_options(action: str, values: dict[str, Any]) -> None:
     """A batch runs as it was begun. Raises UsageError for options that would do nothing."""
-    taken = {"cwd", "yes"} if action == "retry" else {"cwd"}
+    taken = {"retry": {"cwd", "yes"}, "report": {"cwd", "format"}}.get(action, {"cwd"})
     given = [option.names[0] for option in OPTIONS if option.dest not in taken and values[option.dest]]
     if given:
         raise UsageError(
@@ -222,6 +230,10 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
                 print(results.as_line(row))
             if batch.reduced:
                 print(json.dumps({"reduced": batch.reduced}, ensure_ascii=False))
+        elif action == "report":
+            from friday_cli.map.page import as_html
+
+            print(await as_html(store, batch, counts), end="")
         elif batch.state == "ended":
             remark(f"batch {batch.id} has ended already")
             return 0

@@ -65,6 +65,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(("--deferred-rounds",), "int", "Requests of an item that go by batches, at most (8).", "N", group=_RUN),
     Option(("--no-wait",), "flag", "With --deferred: end when all is sent; the same command collects.", group=_RUN),
+    Option(("--format", "-f"), "text", "For report: html.", "FORMAT", ("html",), _RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
     Option(
         ("--max-cost",),

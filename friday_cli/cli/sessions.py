@@ -55,7 +55,7 @@ def export(
         show_default=False,
     ),
 ) -> None:
-    """Export a session as Markdown, JSON, ATIF or OTLP.
+    """Export a session, such as Markdown or a web page.
 
     Likely keys and passwords are masked. Check the result before you publish it.
     """

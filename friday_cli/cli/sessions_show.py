@@ -23,6 +23,7 @@ from .session_lookup import read
 
 OPTIONS = (
     Option(("--tree",), "flag", "Show the agents with status, tokens, cost, time and receipt."),
+    Option(("--timeline",), "flag", "Show when each agent worked and what it waited for."),
     Option(("--agent",), "text", "Show the conversation of this agent, such as a.2.", "PATH"),
     Option(("--follow",), "flag", "Show new events while it runs."),
     Option(("--json",), "flag", "Print JSON for programs."),
@@ -34,16 +35,19 @@ def register(app: typer.Typer, about: str) -> None:
     add_family(app, "sessions", about, {"show": show}, show={"cls": quick_command(OPTIONS, "name")})
 
 
-def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json: bool) -> None:
+def show(name: str | None, *, tree: bool, timeline: bool, agent: str | None, follow: bool, json: bool) -> None:
     """Show the conversation, tool calls and agents of a session.
 
     \b
     friday sessions show [7f3a]        the conversation; default: the last session
     friday sessions show 7f3a --tree   the agents, their work and cost
+    friday sessions show 7f3a --timeline   when each worked or waited
     friday sessions show 7f3a:a.2      the conversation of agent a.2
     friday sessions show 7f3a --follow new events, until it ends
     """
     if follow:
+        if timeline:
+            raise UsageError("--follow and --timeline cannot be combined.", hint="The chat shows both: /timeline.")
         if json:
             hint = "`friday ask --output-format stream-json` prints events."
             raise UsageError("--follow and --json cannot be combined.", hint=hint)
@@ -53,12 +57,21 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
     state, now = record.state, time.time()
     top = state.agents.get(record.agent or "a")
     if json:
-        output.show_json(_document(record.id, record.title, state, record.agent, tree))
+        document = _document(record.id, record.title, state, record.agent, tree or timeline)
+        if timeline:
+            from friday_cli.view.timeline import Timeline
+
+            document["timeline"] = Timeline.of(record.envelopes)
+        output.show_json(document)
         return
     output.show_hanging(10, (f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
     output.show_hanging(2, (f"{with_tilde(state.cwd)} · {output.when(state.at)}", "dim"))
     if top is None:
         output.show("\nThis session is empty.")
+        return
+    if timeline:
+        print()
+        transcript_text.show_timeline(state, record.envelopes, record.agent)
         return
     if tree:
         print()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.format import cost, diffstat, is_caller, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import (
@@ -78,6 +79,25 @@ def show(parts: StyledLine) -> None:
         show_hanging(len(head), *parts, margin=head if head == _BAR else "")
     else:
         show_painted(*parts)
+
+
+_ACTIVITIES: dict[str, Style] = {
+    "model": "cyan",
+    "tool": "green",
+    "person": "yellow",
+    "rate": "red",
+    "budget": "yellow",
+    "child": "dim",
+}
+
+
+def show_timeline(state: SessionView, envelopes: Sequence[Envelope], top: str) -> None:
+    """Print when each agent worked, or only `top` and its descendants."""
+    from friday_cli.view.timeline import Timeline, render_timeline
+
+    width = output.terminal_width() if output.on_terminal() else 100
+    for row in render_timeline(state, Timeline.of(envelopes), width, top=top):
+        show_painted(*((text, _ACTIVITIES.get(kind, "")) for text, kind in row))
 
 
 def show_tree(state: SessionView, now: float, top: str) -> None:

@@ -232,6 +232,11 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
     assert row[2:6] == ["cancelled", "summarizer", "3", "6"]
     assert console("map", "results", row[0]).out.count('"state": "done"') == 3
     assert "waiting  items.jsonl:9: not started" in console("map", "status", row[0]).out
+    page = console("map", "report", row[0], "-f", "html").out
+    assert page.startswith("<!doctype html>")
+    for words in ("Done: 3", "Waiting: 6", "items.jsonl:9", "found it", "default-src 'none'"):
+        assert words in page
+    assert "--format is for" in console.refused("map", "summarizer", "--items", "items.jsonl", "-f", "html")
     assert console.ok("map", "cancel", row[0])
     (_, count) = batches(found)
     assert (count.name, count.text) == ("batches", "1")

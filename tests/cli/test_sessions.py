@@ -114,6 +114,20 @@ def test_show_is_the_conversation_with_tools_and_agents(console: Console, sessio
     assert f"`friday sessions show {session[:8]}:a.1`" in ran.out
 
 
+def test_the_timeline_has_a_row_for_each_agent(console: Console, session: str) -> None:
+    rows = console.ok("sessions", "show", session, "--timeline").out.splitlines()[3:]
+    assert rows[0].startswith("a general")
+    assert "·" in rows[0]
+    assert rows[0].endswith("$1.25")
+    assert rows[1].startswith("a.1 researcher")
+    assert rows[1].endswith("$0.7500")
+    assert "█ model" in rows[-1]
+    assert "· waits for agents" in rows[-1]
+    document = console.ok("sessions", "show", session, "--timeline", "--json").document
+    assert [agent["path"] for agent in document["timeline"]["agents"]] == ["a", "a.1"]
+    assert "cannot be combined" in console.refused("sessions", "show", session, "--timeline", "--follow")
+
+
 def test_show_without_an_id_is_the_last_session_of_this_folder(console: Console, tmp_path: Path) -> None:
     console.keep(cwd=tmp_path)
     assert "There is no session in this folder" in console.refused("sessions", "show")
@@ -251,7 +265,7 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     (("show", "ID", "--agent", "x"), "has no agent 'x'"), (("show", "ID:a.1", "--agent", "a"), "name different agents"),
     (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
     (("export", "ID:a.1"), "Only a whole session can be exported."),
-    (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif', 'otlp'"),
+    (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'html', 'json', 'perfetto', 'atif', 'otlp'"),
     (("delete", "ID:a.1", "--yes"), "Only a whole session can be deleted."),
     (("rename", "ID:a.1", "x"), "Only a session has a title"), (("nope",), "No such command 'nope'."),
     (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow and --json cannot be combined."),

@@ -227,7 +227,14 @@ def test_bash_offers_commands_profiles_sessions_and_models(console: Console, ses
     assert tab(console, bash, "ask", "--profile", "gen") == ["general"]
     assert tab(console, bash, "auth", "set", "anth") == ["anthropic"]
     assert tab(console, bash, "config", "set", "limits.max_t") == ["limits.max_turns", "limits.max_tokens"]
-    assert tab(console, bash, "sessions", "export", "--format", "") == ["md", "json", "atif", "otlp"]
+    assert tab(console, bash, "sessions", "export", "--format", "") == [
+        "md",
+        "html",
+        "json",
+        "perfetto",
+        "atif",
+        "otlp",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -235,6 +235,13 @@ class InputController:
 
         await self._app.push_screen_wait(Review(rows, self._chat.body.context.renderer, actions))
 
+    async def show_timeline(self) -> None:
+        from .commands.command_output import timeline
+        from .widgets.timeline_screen import TimelineScreen
+
+        styles = self._chat.body.context.renderer.styles
+        await self._app.push_screen_wait(TimelineScreen(lambda: timeline(self.controller), styles))
+
     async def show_profiles(self, actions: ProfileActions) -> None:
         from .widgets.profile_dialog import ProfileDialog
 

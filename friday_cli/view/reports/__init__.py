@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 
 from .recorded_session import RecordedSession as RecordedSession
 
-FormatName = Literal["md", "json", "atif", "otlp"]
+FormatName = Literal["md", "html", "json", "perfetto", "atif", "otlp"]
 
 
 class ReportFormat(NamedTuple):
@@ -31,6 +31,18 @@ def _markdown(session: RecordedSession) -> str:
     from .markdown import as_markdown
 
     return as_markdown(session)
+
+
+def _html(session: RecordedSession) -> str:
+    from .html import as_html
+
+    return as_html(session)
+
+
+def _perfetto(session: RecordedSession) -> str:
+    from .perfetto import as_perfetto
+
+    return as_perfetto(session)
 
 
 def _json(session: RecordedSession) -> str:
@@ -53,7 +65,9 @@ def _otlp(session: RecordedSession) -> str:
 
 FORMATS: dict[FormatName, ReportFormat] = {
     "md": ReportFormat("md", "Markdown", _markdown),
+    "html": ReportFormat("html", "a web page", _html),
     "json": ReportFormat("json", "JSON with every event", _json),
+    "perfetto": ReportFormat("json", "a trace for ui.perfetto.dev", _perfetto),
     "atif": ReportFormat("json", "ATIF (a common trajectory format)", _atif),
     "otlp": ReportFormat("json", "OTLP (traces)", _otlp),
 }

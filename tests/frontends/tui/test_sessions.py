@@ -132,12 +132,21 @@ async def test_an_export_is_headed_by_the_title_of_the_session(tmp_path: Path) -
         await chat.until(lambda: chat.composer.text == "/export md ")
 
 
-@pytest.mark.parametrize(("form", "words"), [("json", '"events"'), ("atif", '"steps"'), ("otlp", '"resourceSpans"')])
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("json", '"events"'),
+        ("html", "<!doctype html>"),
+        ("perfetto", '"traceEvents"'),
+        ("atif", '"steps"'),
+        ("otlp", '"resourceSpans"'),
+    ],
+)
 async def test_an_export_has_the_format_that_is_named(tmp_path: Path, form: str, words: str) -> None:
     async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
         await chat.ask("hello")
         await chat.say(f"/export {form}", shows="Written to")
-        path = tmp_path / f"friday-{chat.session.id[:8]}.json"
+        path = tmp_path / f"friday-{chat.session.id[:8]}.{'html' if form == 'html' else 'json'}"
     assert words in path.read_text()
 
 

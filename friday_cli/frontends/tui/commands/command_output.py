@@ -16,11 +16,13 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.session import lists
 from friday_cli.system.paths import with_tilde
+from friday_cli.view import SessionView
 
 from ..controller import SessionController
 
 if TYPE_CHECKING:
     from friday_cli.view.reports import RecordedSession
+    from friday_cli.view.timeline import Timeline
     from friday_cli.workspace.checkpoints.review import FileDiff
 
 MODE_HELP = (
@@ -142,6 +144,14 @@ async def export_text(controller: SessionController, form: str) -> str:
         raise UsageError(f"Unknown format {form!r}.", hint=f"Known formats: {', '.join(FORMATS)}.")
     recorded = await _recorded(controller)
     return await asyncio.to_thread(lambda: chosen.write(recorded))
+
+
+async def timeline(controller: SessionController) -> tuple[SessionView, Timeline]:
+    """The view of the session and its timeline, as of now. Raises StoreError."""
+    from friday_cli.view.timeline import Timeline
+
+    history = await controller.require_session().history()
+    return await asyncio.to_thread(lambda: (SessionView.of(history), Timeline.of(history)))
 
 
 async def _recorded(controller: SessionController) -> RecordedSession:

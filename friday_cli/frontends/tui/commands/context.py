@@ -77,6 +77,9 @@ class CommandContext(Protocol):
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the user review what the agents changed, and accept or restore it."""
 
+    async def show_timeline(self) -> None:
+        """Show when each agent worked and what it waited for."""
+
     async def show_profiles(self, actions: ProfileActions) -> None:
         """Show the profiles; the user chooses sub-agents and edits files."""
 

@@ -43,7 +43,11 @@ async def _rename(chat: CommandContext, rest: str) -> None:
     chat.say_note("Renamed.")
 
 
-@command("export", "Write the session to a file, or copy it: md, json, atif or otlp", usage="[FORMAT] [FILE | copy]")
+@command(
+    "export",
+    "Write the session to a file, or copy it: md, html, json, perfetto, atif or otlp",
+    usage="[FORMAT] [FILE | copy]",
+)
 async def _export(chat: CommandContext, rest: str) -> None:
     if not rest:
         name = f"friday-{chat.controller.require_session().id[:8]}.md"
@@ -61,6 +65,12 @@ async def _export(chat: CommandContext, rest: str) -> None:
         await chat.copy_text(await command_output.export_text(chat.controller, rest.removesuffix("copy").strip()))
     elif rest:
         chat.say_note(f"Written to {with_tilde(await command_output.export_file(chat.controller, rest))}.")
+
+
+@command("timeline", "When each agent worked and what it waited for; zooms")
+async def _timeline(chat: CommandContext, rest: str) -> None:
+    chat.controller.require_session()
+    await chat.show_timeline()
 
 
 @command("detach", "Leave; the agents go on without this terminal")

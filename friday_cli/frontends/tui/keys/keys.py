@@ -27,7 +27,7 @@ EVERYWHERE: list[BindingType] = [
 ]  # fmt: skip
 """The keys that work everywhere. Widgets have their own in their `BINDINGS`."""
 _NAMES = {
-    "right_square_bracket": "]", "left_square_bracket": "[", "slash": "/", "pageup": "PageUp", "pagedown": "PageDown",
+    "right_square_bracket": "]", "left_square_bracket": "[", "slash": "/", "plus": "+", "equals_sign": "=", "minus": "-", "pageup": "PageUp", "pagedown": "PageDown",
 }  # fmt: skip
 _INTRO = """# Keys
 
@@ -52,6 +52,7 @@ def places() -> list[tuple[str, list[Binding]]]:
     from ..widgets.diff_review import Review
     from ..widgets.profile_dialog import ProfileDialog
     from ..widgets.text_input import Prompt
+    from ..widgets.timeline_screen import TimelineScreen
     from ..widgets.transcript import Transcript
 
     found: list[tuple[str, Iterable[BindingType]]] = [
@@ -63,6 +64,7 @@ def places() -> list[tuple[str, list[Binding]]]:
         ("Questions and permissions", Approval.BINDINGS),
         ("Review of changes", Review.BINDINGS),
         ("Profiles", ProfileDialog.BINDINGS),
+        ("Timeline", TimelineScreen.BINDINGS),
     ]
     return [(place, [b for b in bindings if isinstance(b, Binding)]) for place, bindings in found]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,9 +10,9 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.extensions.commands import CustomCommand, CustomCommands
 from friday_cli.session import lists
+from friday_cli.view.timeline import render_timeline
 
-from ..commands import profiles, slash_commands
-from ..commands.command_output import diff_card
+from ..commands import command_output, profiles, slash_commands
 from ..commands.context import NOTHING, SearchRow
 from ..controller import SessionController
 from ..state.keymap import Keys
@@ -88,7 +89,12 @@ class PlainContext:
         return await self.choose(title, [(row.key, row.label) for row in rows])
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
-        self._say(diff_card(rows))
+        self._say(command_output.diff_card(rows))
+
+    async def show_timeline(self) -> None:
+        state, found = await command_output.timeline(self.controller)
+        rows = render_timeline(state, found, shutil.get_terminal_size().columns)
+        self._say("\n".join("".join(text for text, _ in row) for row in rows))
 
     async def show_profiles(self, actions: ProfileActions) -> None:
         self._say(profiles.card(actions.rows()))

@@ -1,0 +1,145 @@
+"""The web pages of `friday sessions export -f html` in a real browser, with texts that try to become script, markup or requests.
+
+`python -m tests.counterparts browser` needs Chromium from the system's packages. It opens each page from a loopback server that
+counts requests, looks for anything that ran, and writes pictures at three widths, light, dark and as paper, to docs/pictures.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from friday_cli.view.reports import FORMATS, RecordedSession
+from tests.scenarios import numbered, tree
+from tests.view.hostile import HOSTILE
+from tests.view.test_pages import everywhere
+
+PACKAGES = ()
+"""It needs nothing from npm."""
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+WIDTHS = (390, 800, 1280)
+
+
+def main() -> int:
+    """Open the pages. Returns 1 if anything ran or was asked for, or if a large page is slow or too large."""
+    browser = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+    if browser is None:
+        print("chromium is not installed: `apt install chromium`", file=sys.stderr)
+        return 1
+    problems = _hostile(browser) + _large(browser)
+    _pictures(browser)
+    for problem in problems:
+        print(f"  {problem}")
+    print(f"pictures at {', '.join(map(str, WIDTHS))} columns of pixels in {PICTURES}")
+    return 1 if problems else 0
+
+
+def _write(log: list, title: str = "") -> str:  # type: ignore[type-arg]
+    return FORMATS["html"].write(RecordedSession("7f3a", log, "1.0", title))
+
+
+def _hostile(browser: str) -> list[str]:
+    problems = []
+    for number in range(0, len(HOSTILE), 20):
+        log = [each for text in HOSTILE[number : number + 20] for each in everywhere(text)]
+        log = numbered(*((each.agent, each.event) for each in log))
+        page = _write(log).replace("</title>", " page</title>", 1)
+        with _served(
+            page.replace("//evil.example/x", "http://127.0.0.1:PORT/asked").replace("127.0.0.1:9", "127.0.0.1:PORT")
+        ) as (url, asked):
+            dom = _chromium(browser, "--dump-dom", url, script=True)
+        if extra := [path for path in asked if path not in ("/", "/favicon.ico")]:
+            problems.append(f"texts {number} to {number + 19}: asked for {extra}")
+        if "<script" in dom.lower() or "ran=" in dom:
+            problems.append(f"texts {number} to {number + 19}: a script is in the page")
+    print(f"{len(HOSTILE)} texts: {problems or 'nothing ran and nothing was asked for'}")
+    return problems
+
+
+def _large(browser: str) -> list[str]:
+    """A page of 200 agents: written within 2 s, at most 5 MB, and opened."""
+    events = [(each.agent, each.event) for each in tree("7f3a")]
+    for number in range(2, 200):
+        events += [
+            (f"a.{number}" if each.agent == "a.1" else each.agent, each.event)
+            for each in tree("7f3a")
+            if each.agent == "a.1"
+        ]
+    began = time.monotonic()
+    page = _write(numbered(*events))
+    took = time.monotonic() - began
+    with _served(page) as (url, _):
+        dom = _chromium(browser, "--dump-dom", url)
+    print(
+        f"200 agents: {took:.2f} s, {len(page.encode()) / 1e6:.2f} MB, {dom.count('<details class=' + chr(34) + 'agent')} conversations shown"
+    )
+    found = []
+    if took > 2 or len(page.encode()) > 5_000_000:
+        found.append(f"200 agents took {took:.1f} s and {len(page.encode())} bytes")
+    if dom.count('<details class="agent"') != 200:
+        found.append("the browser shows not all of 200 agents")
+    return found
+
+
+def _pictures(browser: str) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with _served(_write(tree("7f3a"), "Count the lines of main.py")) as (url, _):
+        for width in WIDTHS:
+            _chromium(browser, f"--screenshot={PICTURES / f'session-{width}.png'}", f"--window-size={width},1100", url)
+        dark = ("--blink-settings=preferredColorScheme=0", f"--screenshot={PICTURES / 'session-dark.png'}")
+        _chromium(browser, *dark, "--window-size=800,1100", url)
+
+
+def _chromium(browser: str, *arguments: str, script: bool = False) -> str:
+    """The output of a browser without a window and with an empty profile."""
+    with tempfile.TemporaryDirectory() as profile:
+        argv = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
+        argv += [
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={profile}",
+        ]
+        argv += ["--virtual-time-budget=3000"] if script else []
+        done = subprocess.run([*argv, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout
+
+
+@contextmanager
+def _served(page: str) -> Iterator[tuple[str, list[str]]]:
+    """The address of a page, and the paths that were asked for. `PORT` in the page becomes the port of its own server."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = page.replace("PORT", str(server.server_address[1])).encode() if self.path == "/" else b""
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", asked
+    finally:
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
