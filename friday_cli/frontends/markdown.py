@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Markdown, TableElement
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -64,7 +63,7 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 class LabelledCode(CodeBlock):
-    """A code block below its info string, unless that only names a language whose code is coloured."""
+    """A code block below its info string, such as the name of its language."""
 
     label = ""
 
@@ -72,7 +71,7 @@ class LabelledCode(CodeBlock):
     def create(cls, markdown: Markdown, token: Token) -> LabelledCode:
         made = super().create(markdown, token)
         assert isinstance(made, LabelledCode)
-        made.label = _label(token)
+        made.label = token.info.strip()
         return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -109,13 +108,10 @@ class MarkdownDocument(Markdown):
         self.inline_code_lexer = None
 
 
-def leaves_out(source: str, tokens: Iterable[Token], drawn: str) -> bool:
-    """Whether letters of `source`, from which `tokens` were parsed, are missing in the text that was `drawn`. The name of
-    a language by which code is coloured, and the names of entities that were replaced, do not count."""
+def leaves_out(source: str, drawn: str) -> bool:
+    """Whether letters of `source` are missing in the text that was `drawn`. The names of
+    entities that were replaced do not count."""
     shown = _letters(drawn)
-    for token in tokens:
-        if token.type == "fence" and not _label(token):
-            shown += _letters(token.info)
     if not _letters(source) - shown:
         return False
     from html import unescape  # takes 5 ms
@@ -125,14 +121,3 @@ def leaves_out(source: str, tokens: Iterable[Token], drawn: str) -> bool:
 
 def _letters(text: str) -> Counter[str]:
     return Counter(filter(str.isalpha, text))
-
-
-def _label(token: Token) -> str:
-    """The info string of a code block, "" if it only names a known language."""
-    info = token.info.strip()
-    return "" if info and _is_language(info) else info
-
-
-@lru_cache(256)
-def _is_language(name: str) -> bool:
-    return Syntax("", name).lexer is not None

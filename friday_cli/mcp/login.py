@@ -67,6 +67,7 @@ class _Listener:
     def __init__(self) -> None:
         self.redirect_uri = ""
         self._state = ""
+        self._answering: set[asyncio.Task[None] | None] = set()
         self._returned: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def consent(self, show: Show) -> Consent:
@@ -83,6 +84,7 @@ class _Listener:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request of the browser. Only one with the state of this login counts."""
+        self._answering.add(task := asyncio.current_task())
         try:
             target = (await reader.readuntil(b"\r\n")).decode("latin-1").split(" ")[1]
             parts = urlsplit(target)
@@ -101,6 +103,14 @@ class _Listener:
             pass  # not a browser
         finally:
             writer.close()
+            self._answering.discard(task)
+
+    async def close(self) -> None:
+        """End the connections that a browser opened in advance and does not use."""
+        open_ = [task for task in self._answering if task is not None]
+        for task in open_:
+            task.cancel()
+        await asyncio.gather(*open_, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -118,9 +128,12 @@ async def _listening(entry: ServerEntry) -> AsyncIterator[_Listener]:
             problem = f"port {port} on 127.0.0.1: {failed.strerror}"
     else:
         raise UsageError(f"The login to {entry.name} cannot wait for the browser: {problem}.")
-    async with server:
+    try:
         listener.redirect_uri = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{CALLBACK}"
         yield listener
+    finally:
+        server.close()  # `async with` waits for the connections from Python 3.12.1 on
+        await listener.close()
 
 
 def _paste(show: Show) -> Consent:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import stat
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import msgspec
@@ -32,21 +34,28 @@ def entry(service: OAuthService, **settings: object) -> ServerEntry:
     return ServerEntry(name="notes", transport="http", url=service.url, oauth=msgspec.convert(settings, OAuthSettings))
 
 
-async def logged_in(service: OAuthService, **settings: object) -> Login:
-    """Log in as a person does whose browser is on this machine."""
+async def logged_in(service: OAuthService, *, spare: bool = False, **settings: object) -> Login:
+    """Log in as a person does whose browser is on this machine. `spare`: the browser opens a connection that it never uses."""
     visits = set()
+    spares: list[socket.socket] = []
 
     def show(line: str) -> None:
         if line.startswith("http"):
             visits.add(asyncio.ensure_future(asyncio.to_thread(visit, line)))
 
     def visit(address: str) -> None:
+        if spare:
+            back = urlsplit(parse_qs(urlsplit(address).query)["redirect_uri"][0])
+            spares.append(socket.create_connection((back.hostname or "", back.port or 0)))
         with urllib.request.urlopen(address, timeout=20) as page:
             page.read()
 
     try:
-        return await log_in(entry(service, **settings), show)
+        async with asyncio.timeout(30):
+            return await log_in(entry(service, **settings), show)
     finally:
+        for each in spares:
+            each.close()
         await asyncio.gather(*visits)
 
 
@@ -81,6 +90,10 @@ async def test_a_login_is_stored_for_its_address_and_masked_everywhere(home: Pat
     assert (LoginFile(moved).read(), LoginFile(entry(service, clientId="else")).read()) == (None, None)
     assert (remove_logins("note"), remove_logins("notes"), remove_logins("notes")) == (False, True, False)
     assert await call(service) == (401, "it needs a login. Run `friday mcp login notes`.")
+
+
+async def test_a_login_ends_although_the_browser_keeps_a_connection(home: Path, service: OAuthService) -> None:
+    assert (await logged_in(service, spare=True)).server == service.url
 
 
 async def test_an_expired_login_is_renewed_once_by_all_processes(home: Path, service: OAuthService) -> None:

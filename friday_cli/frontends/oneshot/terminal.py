@@ -186,7 +186,7 @@ class StreamedMarkdown:
             tokens = parser().parse(markdown)
             with self._console.capture() as capture:
                 self._console.print(MarkdownDocument(tokens))
-            if not leaves_out(markdown, tokens, _STYLE().sub("", capture.get())):
+            if not leaves_out(markdown, _STYLE().sub("", capture.get())):
                 text = capture.get()
         sys.stdout.write(_BLANK_EDGES().sub("", text) + "\n\n")
         sys.stdout.flush()

@@ -147,7 +147,7 @@ async def test_search_from_the_chat_or_the_prompt_finds_what_is_folded_and_unfol
         chat.composer.area.focus()
         await chat.type("draft")
         await chat.press("ctrl+f")
-        await chat.type("needle", shows="1 entry has it")
+        await chat.type("needle", shows="1 match")
         await chat.press("enter", "escape")
         assert chat.composer.text == "draft"
         assert not chat.app.query_one("#find").display

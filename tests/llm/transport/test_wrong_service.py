@@ -31,8 +31,10 @@ async def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncI
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    async with server:
+    try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()  # `async with` waits for the connections from Python 3.12.1 on
 
 
 def sends(data: bytes) -> Answer:
@@ -51,7 +53,7 @@ async def plain_service(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         await writer.drain()
     else:
-        await asyncio.sleep(3600)
+        await reader.read()
 
 
 @pytest.mark.parametrize(

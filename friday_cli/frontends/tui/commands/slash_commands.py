@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.text.sanitize import sanitize
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.session import lists
 from friday_cli.session.commands import ListRules, MeasureContext, RevokeRule, SetMode
@@ -224,14 +225,47 @@ async def _diff(chat: CommandContext, rest: str) -> None:
     await chat.review(rows, bench)
 
 
-@command("copy", "Copy the last answer")
+@command("copy", "Copy the last answer, the one before it (2), or a code block of it", usage="[N] [code]")
 async def _copy(chat: CommandContext, rest: str) -> None:
+    words = rest.lower().split()
+    numbers = [int(word) for word in words if word.isdecimal()]
+    if len(words) > 2 or len(numbers) > 1 or any(word != "code" for word in words if not word.isdecimal()):
+        raise UsageError(f"/copy does not know {rest!r}.", hint="/copy, /copy 2, /copy code, /copy 2 code.")
     root = chat.controller.state.root
     items = reversed(root.transcript if root is not None else [])
-    replies = (item.text for item in items if isinstance(item, MessageItem) and item.role == "assistant" and item.text)
-    if (text := next(replies, None)) is None:
-        raise UsageError("There is no answer to copy yet.")
-    await chat.copy_text(sanitize(text))
+    replies = [item.text for item in items if isinstance(item, MessageItem) and item.role == "assistant" and item.text]
+    number = numbers[0] if numbers else 1
+    if not 1 <= number <= len(replies):
+        raise UsageError(
+            "There is no answer to copy yet."
+            if not replies
+            else f"There are {pluralize(len(replies), 'answer')}, so no {number}."
+        )
+    text = sanitize(replies[number - 1])
+    if "code" in words:
+        text = await _code_block(chat, text)
+    if text:
+        await chat.copy_text(text)
+
+
+async def _code_block(chat: CommandContext, answer: str) -> str:
+    """A code block of an answer: the only one, or that which the user chooses; "" for none."""
+    from ...markdown import parser
+
+    blocks = [
+        token for token in parser().parse(answer) if token.type in ("fence", "code_block") and token.content.strip()
+    ]
+    if not blocks:
+        raise UsageError("The answer has no code block.")
+    if len(blocks) == 1:
+        return blocks[0].content
+    labels = [f"{token.info.strip() or 'code'}: {sanitize_line(token.content, 60)}" for token in blocks]
+    choices = [
+        (str(at), f"{label} ({pluralize(token.content.count(chr(10)), 'line')})")
+        for at, (label, token) in enumerate(zip(labels, blocks, strict=True))
+    ]
+    chosen = await chat.choose("Which code block should be copied?", choices)
+    return blocks[int(chosen)].content if chosen is not None else ""
 
 
 @command("todo", "The agent's list of steps")

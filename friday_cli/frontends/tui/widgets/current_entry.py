@@ -5,15 +5,15 @@ A delegation has several stops: its agents, their receipts, and the entries of t
 
 from __future__ import annotations
 
-from textual.scroll_view import ScrollView
+from collections.abc import Callable
 
-from friday_cli.core.text.lazy_regex import pattern
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from .blocks import Block
+from .row_search import URL, Piece, find_in_rows, pattern_for
 from .scroll_position import ScrollPosition
 from .transcript_messages import ForkRequested, Links, OpenAgent
-
-_URL = pattern(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
 
 
 class CurrentEntry:
@@ -24,7 +24,13 @@ class CurrentEntry:
         self.index: int | None = None
         self._row = 0
         self.query = ""
-        """The text that is searched, in lower case."""
+        """The text that is searched."""
+        self.on_found: Callable[[int, int], None] | None = None
+        """Gets the number of the hit that was gone to, from 1, and how many there are."""
+        self._hit = -1
+        """Which of the hits in the current entry was gone to."""
+        self._found: tuple[list[Strip], str, list[list[Piece]]] = [], "", []
+        """The strips of a block in which the text was looked for last, and where it is."""
 
     @property
     def _blocks(self) -> list[Block]:
@@ -75,29 +81,43 @@ class CurrentEntry:
         self._go_to(next((index for index in hits if index > after), hits[0]))
 
     def search(self, text: str) -> int:
-        """Mark `text` wherever it is visible. Returns the number of entries that contain it, folded parts included."""
-        self.query = text.lower()
+        """Mark `text` wherever it is visible. Returns how often it is there, folded parts included."""
+        self.query, self._hit = text.strip(), -1
         self._view.refresh()
         return len(self._hits())
 
-    def _hits(self) -> list[int]:
-        texts = (f"{block.text()}\n{block.folded_text()}".lower() for block in self._blocks if self.query)
-        return [index for index, text in enumerate(texts) if self.query in text]
+    def _hits(self) -> list[tuple[int, int]]:
+        """(entry, which hit in it) of all hits."""
+        if not self.query:
+            return []
+        find = pattern_for(self.query).findall
+        counts = (max(len(find(block.text())), len(find(block.folded_text()))) for block in self._blocks)
+        return [(index, hit) for index, count in enumerate(counts) for hit in range(count)]
 
     def find_next(self, by: int = 1) -> None:
-        """Go to the next (1) or the previous (-1) entry that contains the searched text."""
+        """Go to the next (1) or the previous (-1) hit, and tell `on_found`."""
         hits = self._hits()
         if not hits:
             return
-        current = self.index if self.index is not None else (-1 if by > 0 else len(self._blocks))
-        further = [index for index in hits if (index > current if by > 0 else index < current)]
-        index = (further or hits)[0 if by > 0 else -1]
-        block = self._blocks[index]
-        if self.query not in block.text().lower():
+        before = self.index if self.index is not None else (-1 if by > 0 else len(self._blocks))
+        here = before, self._hit
+        further = [number for number, hit in enumerate(hits) if (hit > here if by > 0 else hit < here)]
+        number = further[0 if by > 0 else -1] if further else 0 if by > 0 else len(hits) - 1
+        index, self._hit = hits[number]
+        block, width = self._blocks[index], max(self._position.size.width - 1, 1)
+        if len(self.pieces(block.strips(width))) <= self._hit:
             block.fold(True)
-        strips = block.strips(max(self._position.size.width - 1, 1))
-        row = next((row for row, strip in enumerate(strips) if self.query in strip.text.lower()), 0)
-        self._go_to(index, row)
+        found = self.pieces(block.strips(width))
+        self._go_to(index, found[min(self._hit, len(found) - 1)][0][0] if found else 0)
+        if self.on_found is not None:
+            self.on_found(number + 1, len(hits))
+
+    def pieces(self, strips: list[Strip]) -> list[list[Piece]]:
+        """Where the searched text is in the strips of a block."""
+        if self._found[0] is not strips or self._found[1] != self.query:
+            found = find_in_rows([strip.text for strip in strips], pattern_for(self.query)) if self.query else []
+            self._found = strips, self.query, found
+        return self._found[2]
 
     def fold(self) -> None:
         """Fold or unfold the entry. Without one, open the agent of the transcript itself: it fills the screen."""
@@ -115,7 +135,7 @@ class CurrentEntry:
         """Offer the links of the entry, or of the last reply."""
         block = self.block or self._position.blocks.last_reply()
         text = f"{block.text()}\n{block.folded_text()}" if block is not None else ""
-        urls = list(dict.fromkeys(url.rstrip(".,;:!?)") for url in _URL().findall(text)))
+        urls = list(dict.fromkeys(url.rstrip(".,;:!?)") for url in URL().findall(text)))
         if urls:
             self._view.post_message(Links(urls))
         else:

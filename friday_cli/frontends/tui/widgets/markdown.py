@@ -5,6 +5,7 @@ The finished blocks of a growing text are drawn once. Only its last block is par
 
 from __future__ import annotations
 
+import os
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -22,14 +23,18 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.system.ascii_signs import is_linux_console
 
 from ...markdown import FoldedTable, LabelledCode, MarkdownDocument, leaves_out, make_parser
-from .styles import TextRenderer
+from .row_search import URL, find_in_rows, pattern_for
+from .styles import TextRenderer, overlay
 
 LONGEST = 200_000
 """Longest text parsed as Markdown, in characters; a longer one is shown as it is."""
 LINES, ROWS = 1_000, 400
 """Most lines, and most table rows, parsed as Markdown: more would block the screen for over 100 ms."""
+LINKS = 50
+"""Most links of one block."""
 HIGHLIGHTED = 20_000
 """Longest code block that is coloured, in characters."""
 
@@ -146,15 +151,34 @@ def _draw_tokens(tokens: list[Token], lines: list[str], renderer: TextRenderer, 
         drawn = renderer.console.render_lines(document, options, pad=False)
         strips = [Strip(_without_padding(line)) for line in drawn]
         source = _source(tokens, begin, end, lines)
-        if leaves_out(source, tokens[begin:end], "".join(strip.text for strip in strips)):
+        if leaves_out(source, "".join(strip.text for strip in strips)):
             strips = renderer.hard(source.strip("\n"), width, renderer.styles.text)
         while strips and not strips[-1].text.strip():
             strips.pop()
         while strips and not strips[0].text.strip():
             strips.pop(0)
         out += [Strip.blank(0)] if out and strips else []
-        out += strips
+        out += _with_links(strips, source) if "://" in source else strips
     return out
+
+
+def _with_links(strips: list[Strip], source: str) -> list[Strip]:
+    """Strips whose web addresses are links of the terminal (OSC 8), also where an address goes on in the next row."""
+    if not _shows_links():
+        return strips
+    rows = [strip.text for strip in strips]
+    addresses = dict.fromkeys(url.rstrip(".,;:!?)") for url in URL().findall(source))
+    for url in sorted(addresses, key=len)[:LINKS]:  # the longer of two that begin alike wins
+        for pieces in find_in_rows(rows, pattern_for(url)):
+            for row, start, end in pieces:
+                strips[row] = overlay(strips[row], start, end, Style(link=url))
+    return strips
+
+
+@cache
+def _shows_links() -> bool:
+    """Whether the terminal may understand links; one that does not know them shows the text alone."""
+    return not is_linux_console(os.environ) and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _source(tokens: list[Token], begin: int, end: int, lines: list[str]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
@@ -10,24 +13,47 @@ from .text_input import TextField
 from .transcript import Transcript
 
 
+class _Field(TextField):
+    """The text that is searched."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "hit(-1)", show=False),
+        Binding("down", "hit(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+    ]
+
+    def action_hit(self, by: int) -> None:
+        self._bar.go(by)
+
+    def action_page(self, by: int) -> None:
+        self._bar.scroll_chat(by)
+
+    @property
+    def _bar(self) -> FindBar:
+        assert isinstance(self.parent, FindBar)
+        return self.parent
+
+
 class FindBar(Horizontal):
-    """Enter goes to the next entry that contains the text, Esc closes the bar."""
+    """Enter goes to the next hit, Up to the one before, Esc closes the bar; the pages scroll the transcript."""
 
     _transcript: Transcript | None = None
 
     def compose(self) -> ComposeResult:
-        yield TextField(placeholder="Search · Enter: next · Esc: close", compact=True)
+        yield _Field(placeholder="Search · Enter: next · Esc: close", compact=True)
         yield Static(id="found")
 
     def open(self, transcript: Transcript, text: str) -> None:
         """Search `transcript`, at once for `text` unless it is empty."""
         self._transcript = transcript
+        transcript.entry.on_found = lambda number, count: self._say(f"{number} of {count}")
         self.display = True
         self.query_one(Input).value = text
         self.query_one(Input).focus()
         if text:
             self._count()
-            transcript.entry.find_next()
+            self.go(1)
 
     def close(self) -> bool:
         """End the search. False if there was none."""
@@ -45,12 +71,23 @@ class FindBar(Horizontal):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        self.go(1)
+
+    def go(self, by: int) -> None:
+        """Go to the next hit (1) or the one before (-1)."""
         if self._transcript is not None:
-            self._transcript.entry.find_next()
+            self._transcript.entry.find_next(by)
+
+    def scroll_chat(self, by: int) -> None:
+        """Scroll what is searched by a page."""
+        if self._transcript is not None:
+            (self._transcript.action_page_down if by > 0 else self._transcript.action_page_up)()
+
+    def _say(self, found: str) -> None:
+        self.query_one("#found", Static).update(f"{found} · Enter: next · Up: previous · Esc: close" if found else "")
 
     def _count(self) -> None:
         if self._transcript is not None and self.display:
             query = self.query_one(Input).value
             count = self._transcript.entry.search(query)
-            found = f"{count} {'entries have' if count != 1 else 'entry has'} it" if query else ""
-            self.query_one("#found", Static).update(found)
+            self._say(f"{count or 'no'} match{'' if count < 2 else 'es'}" if query.strip() else "")

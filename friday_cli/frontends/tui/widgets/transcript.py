@@ -152,10 +152,8 @@ class Transcript(ScrollView, can_focus=True):
         line = self.position.top + y
         (width, base, selection), styles = self._paint, self.context.renderer.styles
         strip = self._visible[y] = self.blocks.strip(line)
-        query, text, start = self.entry.query, strip.text.lower(), 0
-        while query and (start := text.find(query, start)) >= 0:
-            strip = overlay(strip, start, start + len(query), styles.found)
-            start += len(query)
+        for start, end in self._found_in(line):
+            strip = overlay(strip, start, end, styles.found)
         if selection is not None and (span := selection.get_span(line)) is not None:
             start, end = span
             strip = overlay(strip, start, len(strip.text) if end == -1 else end, styles.selected)
@@ -166,6 +164,14 @@ class Transcript(ScrollView, can_focus=True):
                 strip = Strip([Segment(s.text, (s.style or base) + styles.cursor) for s in strip])
         strip = strip.extend_cell_length(width).apply_style(base)
         return self.marker.draw_caret(strip, line) if self.has_focus else strip
+
+    def _found_in(self, line: int) -> list[tuple[int, int]]:
+        """(start, end) of what is searched in a line."""
+        if not self.entry.query or not self.blocks.blocks:
+            return []
+        index, row = self.blocks.at(line)
+        found = self.entry.pieces(self.blocks.blocks[index].strips(max(self.position.size.width - 1, 1)))
+        return [(start, end) for hit in found for at, start, end in hit if at == row]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         first = selection.start.y if selection.start else 0
