@@ -27,6 +27,7 @@ from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
 from .session_lookup import read, refuse_agent, whole_session
 from .sessions_list import list_, price
+from .sessions_receipt import receipt
 from .sessions_show import show
 
 FORM = typer.Option("md", "--format", "-f", help=f"{', '.join(form.about for form in FORMATS.values())}.")
@@ -37,7 +38,7 @@ def register(app: typer.Typer, about: str) -> None:
     add_family(
         app, "sessions", about,
         {
-            "list": list_, "show": show, "export": export, "diff": rewind.diff, "rewind": rewind.rewind,
+            "list": list_, "show": show, "export": export, "receipt": receipt, "diff": rewind.diff, "rewind": rewind.rewind,
             "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats, "repair": repair,
         },
     )  # fmt: skip

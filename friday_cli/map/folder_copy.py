@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
@@ -12,11 +11,10 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.system.project_search import git_ceiling
+from friday_cli.system.git_command import git
 
 MOST = 512 * 1024 * 1024
 """Bytes of a packed folder."""
-OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
 
 
 class FolderPack(msgspec.Struct, frozen=True):
@@ -27,16 +25,6 @@ class FolderPack(msgspec.Struct, frozen=True):
     files: bytes
     bundle: bytes = b""
     head: str = ""
-
-
-def git(folder: Path, *words: str) -> bytes:
-    """The output of a git command. Raises FridayError if it fails."""
-    argv = ["git", *OPTIONS, *words]
-    env = {**os.environ, **git_ceiling(folder), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    ran = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if ran.returncode:
-        raise FridayError(f"git {words[0]} failed in {folder}: {ran.stderr.decode(errors='replace').strip()[:300]}")
-    return ran.stdout
 
 
 def pack(folder: Path) -> FolderPack:

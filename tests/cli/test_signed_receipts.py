@@ -1,0 +1,162 @@
+"""Receipts that others check: signed with an SSH key, attached to a commit, and refused after any change."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.console import Console
+
+WRITES = [{"name": "write_file", "arguments": {"path": "made.txt", "content": "made\n"}}]
+RUNS = [{"name": "bash", "arguments": {"command": "test -f made.txt"}}]
+
+
+def git(console: Console, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=console.project, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(autouse=True)
+def author(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits and notes have an author."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """An SSH key of alice, and the file of allowed signers beside it."""
+    path = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice", "-f", path], check=True)
+    (tmp_path / "allowed").write_text(f"alice {path.with_suffix('.pub').read_text()}")
+    return path
+
+
+@pytest.fixture
+def session(console: Console) -> str:
+    """A session whose agent wrote a file and ran a command, committed."""
+    git(console, "init", "-q")
+    scenario = {
+        "agents": {"a": [{"calls": WRITES}, {"calls": RUNS}, {"text": "done"}]},
+        "price": {"input": 1.0, "output": 5.0},
+    }
+    (console.home / "model.json").write_text(json.dumps(scenario))
+    model = f"scripted:{console.home / 'model.json'}"
+    ran = console.ok(
+        "ask", "go", "--model", model, "--output-format", "json", "--mode", "edits", "--allow", "bash(test *)"
+    )
+    git(console, "add", "-A")
+    git(console, "commit", "-qm", "made")
+    return str(ran.document["session_id"])
+
+
+def verify(console: Console, key: Path, *argv: str, code: int = 0) -> str:
+    ran = console("verify", *argv, "--allowed-signers", str(key.parent / "allowed"))
+    assert ran.code == code, ran
+    return ran.out + ran.err
+
+
+def test_a_signed_receipt_in_a_note_is_checked_against_its_commit(console: Console, session: str, key: Path) -> None:
+    console.ok("sessions", "receipt", session, "--sign", "--key", str(key), "--note")
+    shown = verify(console, key)
+    for words in ("signed by alice", "1 of 1 file match", "a ran test -f made.txt -> exit 0", "✓ the receipt matches"):
+        assert words in shown
+    (console.project / "more.txt").write_text("more\n")
+    git(console, "add", "-A")
+    git(console, "commit", "-qm", "later")
+    assert "1 commit after" in verify(console, key, "HEAD")
+    (console.project / "made.txt").write_text("other\n")
+    git(console, "commit", "-qam", "changed", "--amend")
+    git(console, "notes", "--ref=friday", "copy", "-f", "HEAD~1", "HEAD")
+    shown = verify(console, key, "HEAD", code=1)
+    assert "✗ the tree of" in shown
+    assert "✗ made.txt has another content" in shown
+
+
+def test_a_missing_receipt_fails_only_where_it_is_required(console: Console, session: str, key: Path) -> None:
+    assert "nothing was checked" in verify(console, key, "HEAD")
+    assert "has no receipt" in verify(console, key, "HEAD", "--require", code=1)
+    assert "neither a file nor a commit" in verify(console, key, "nothing", code=2)
+
+
+def test_every_changed_byte_of_a_signed_receipt_is_refused(console: Console, session: str, key: Path) -> None:
+    console.ok("sessions", "receipt", session, "--sign", "--key", str(key), "-o", "receipt.json")
+    path = console.project / "receipt.json"
+    document = json.loads(path.read_text())
+    assert "✓ the receipt matches" in verify(console, key, "receipt.json")
+    payload = base64.b64decode(document["payload"])
+    chosen = random.Random(7)
+    for at in chosen.sample(range(len(payload)), 50):
+        changed = bytearray(payload)
+        changed[at] ^= 1 << chosen.randrange(7)
+        path.write_text(json.dumps(document | {"payload": base64.b64encode(changed).decode()}))
+        ran = console("verify", "receipt.json", "--allowed-signers", str(key.parent / "allowed"))
+        assert ran.code == 1, (at, ran)
+
+
+def test_plain_ssh_keygen_checks_the_signature(console: Console, session: str, key: Path, tmp_path: Path) -> None:
+    document = console.ok("sessions", "receipt", session, "--sign", "--key", str(key)).document
+    (tmp_path / "sig").write_bytes(base64.b64decode(document["signatures"][0]["sig"]))
+    kind, payload = document["payloadType"].encode(), base64.b64decode(document["payload"])
+    signed = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+    argv = [
+        "ssh-keygen",
+        "-Y",
+        "verify",
+        "-f",
+        tmp_path / "allowed",
+        "-I",
+        "alice",
+        "-n",
+        "friday-receipt",
+        "-s",
+        tmp_path / "sig",
+    ]
+    assert subprocess.run(argv, input=signed, check=False, capture_output=True).returncode == 0
+    assert subprocess.run(argv, input=signed + b" ", check=False, capture_output=True).returncode != 0
+    statement = json.loads(payload)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert {subject["name"] for subject in statement["subject"]} == {"git tree", "made.txt"}
+
+
+def test_a_stranger_and_a_repositorys_own_settings_are_not_trusted(
+    console: Console, session: str, key: Path, tmp_path: Path
+) -> None:
+    console.ok("sessions", "receipt", session, "--sign", "--key", str(key), "--note")
+    git(console, "config", "gpg.ssh.allowedSignersFile", str(tmp_path / "allowed"))
+    assert "No file of allowed signers" in console.refused("verify")
+    (tmp_path / "allowed").write_text(
+        "bob ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHxmU9YtW7bH3Zt5yq3o5x5Yk5o5pQX0uWmPZl3aTqVx\n"
+    )
+    assert "does not have" in verify(console, key, code=1)
+
+
+def test_without_a_signature_or_a_repository(console: Console, key: Path) -> None:
+    scenario = {"agents": {"a": [{"calls": WRITES}, {"text": "done"}]}}
+    (console.home / "model.json").write_text(json.dumps(scenario))
+    console.ok("ask", "go", "--model", f"scripted:{console.home / 'model.json'}", "--mode", "edits")
+    assert "nothing to attach a note to" in console.refused("sessions", "receipt", "--note")
+    console.ok("sessions", "receipt", "-o", "receipt.json")
+    assert "is not signed" in verify(console, key, "receipt.json", code=1)
+    assert "✓ the receipt matches" in verify(console, key, "receipt.json", "--unsigned")
+    (console.project / "made.txt").write_text("changed\n")
+    assert "made.txt has another content" in verify(console, key, "receipt.json", "--unsigned", code=1)
+    assert "not as the agents left it: made.txt" in console.ok("sessions", "receipt").err
+
+
+def test_commands_are_repeated_after_one_question(
+    console: Console, session: str, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FRIDAY_SANDBOX", raising=False)
+    console.ok("sessions", "receipt", session, "-o", "../receipt.json")
+    assert "needs confirmation" in verify(console, key, "../receipt.json", "--unsigned", "--rerun", code=2)
+    ran = console("verify", "../receipt.json", "--unsigned", "--rerun", "--yes")
+    if "No sandbox works here" in ran.err:
+        pytest.skip("no sandbox works here")
+    assert "test -f made.txt -> exit 0" in ran.out
+    assert "✓ the receipt matches" in ran.out
