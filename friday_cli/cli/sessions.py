@@ -38,8 +38,8 @@ def register(app: typer.Typer, about: str) -> None:
     add_family(
         app, "sessions", about,
         {
-            "list": list_, "show": show, "export": export, "receipt": receipt, "diff": rewind.diff, "rewind": rewind.rewind,
-            "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats, "repair": repair,
+            "list": list_, "show": show, "export": export, "receipt": receipt, "diff": rewind.diff,
+            "rewind": rewind.rewind, "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats, "repair": repair,
         },
     )  # fmt: skip
 
