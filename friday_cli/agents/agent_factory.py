@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -12,7 +12,6 @@ from friday_cli.config import Settings
 from friday_cli.config.settings import TokenBudget
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.supervision import strictest
-from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
@@ -35,7 +34,7 @@ from . import system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
-from .caller import Caller, budget_below, drive, model_below
+from .caller import Caller, budget_below, model_below
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .servers import described, with_servers, without_server_notes
@@ -44,6 +43,9 @@ from .small_window import listed_tools
 from .start_notices import few_tokens_notices, missing_tool_notices, search_missing, small_window_notices
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
+
+if TYPE_CHECKING:
+    from friday_cli.core.eventlog.replay import AgentRecord
 from .tool_sources import NewAgent
 from .worktree_changes import WorktreeChanges
 
@@ -123,6 +125,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules=rules,
             budget=budget,
             workspace=self.services.workspace,
+            caller=caller,
             max_depth=self.services.policy.max_depth,
             max_turns=limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS,
             time_s=limits.timeout or (persona and persona.timeout) or 0.0,
@@ -139,10 +142,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
-        agent = self._make(blueprint)
-        if caller:
-            drive(agent, caller)
-        return agent
+        return self._make(blueprint)
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed."""
@@ -256,6 +256,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
+        from friday_cli.core.eventlog.replay import replay  # most sessions resume no sub-agent
+
         events = (e for e in await self.services.log.history() if is_under(e.agent, path))
         records = replay(events, report_from_log)
         record = records[path]

@@ -17,6 +17,7 @@ from friday_cli.core.protocol.run_result import RESULT_CHARS
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
 
+from .caller import Caller, CallerProvider
 from .tool_sources import NewAgent
 
 
@@ -37,6 +38,8 @@ class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Workspace
     parent: Agent | None = None
     """The agent that starts it; None for the main agent."""
+    caller: Caller | None = None
+    """The program that makes its calls instead of the model; None: the model does."""
     max_depth: int
     """How deep the agents below it may be nested."""
     max_turns: int
@@ -59,15 +62,17 @@ def make_agent(blueprint: AgentBlueprint, log: Log, notes: Callable[[str], list[
     """The agent. `notes` lists the worktrees of an agent for its compacted history."""
     new = blueprint.new
     tree, path = new.tree, new.path
+    caller = blueprint.caller
+    sends_nothing = caller is not None and caller.alone
     conversation = Conversation(
-        new.provider,
-        blueprint.system,
+        CallerProvider(caller, new.provider) if caller else new.provider,
+        "" if sends_nothing else blueprint.system,
         blueprint.specs,
         blueprint.tools,
         blueprint.profile,
         effort=blueprint.effort,
         temperature=blueprint.temperature,
-        fallback=blueprint.fallback,
+        fallback=None if sends_nothing else blueprint.fallback,
     )
     return Agent(
         path=path,

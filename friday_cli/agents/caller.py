@@ -63,14 +63,6 @@ def model_below(provider: Provider) -> Provider:
     return provider.model_below if isinstance(provider, CallerProvider) else provider
 
 
-def drive(agent: Agent, caller: Caller) -> None:
-    """Let `caller` make the calls of the main agent."""
-    conversation = agent.conversation
-    conversation.provider = CallerProvider(caller, conversation.provider)
-    if caller.alone:
-        conversation.system, conversation.fallback = "", None
-
-
 def budget_below(parent: Agent, caller: Caller | None) -> Budget:
     """What the children of `parent` use up. `caller` is the program that makes the calls of the main agent."""
     return caller.budget if caller and caller.budget and parent.path == "a" else parent.budget

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
-from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.protocol.agent_path import parent_of
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, Notice, WorktreeChanged
@@ -25,6 +24,7 @@ from friday_cli.workspace.local import LocalWorkspace
 from .system_prompt import Environment
 
 if TYPE_CHECKING:
+    from friday_cli.core.eventlog.replay import AgentRecord
     from friday_cli.workspace.worktrees.metadata import Worktree
     from friday_cli.workspace.worktrees.orphans import LockSession
     from friday_cli.workspace.worktrees.worktrees import Worktrees

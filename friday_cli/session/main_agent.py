@@ -12,7 +12,6 @@ from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.limits.slots import RunSlot
@@ -136,6 +135,8 @@ class MainAgent:
     async def rewound(self, result: RewindResult) -> None:
         """Give the agent the history that the log has after a rewind, or a note which files were restored."""
         if result.what != "files":
+            from friday_cli.core.eventlog.replay import replay  # few sessions are rewound
+
             envelopes = await self._log.history()
             record = (await asyncio.to_thread(replay, envelopes, report_from_log))["a"]
             self._tree.left = left_behind(envelopes)

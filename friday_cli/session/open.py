@@ -27,7 +27,6 @@ from friday_cli.agents.tool_schemas import KeptSchemas
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Journal, Log
-from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
@@ -57,6 +56,7 @@ from .watching import taint_of, telemetry_of, watcher
 
 if TYPE_CHECKING:
     from friday_cli.agents.program import Program
+    from friday_cli.core.eventlog.replay import AgentRecord
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from typing import TYPE_CHECKING
 
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
@@ -16,6 +16,9 @@ from friday_cli.core.protocol.messages import without_thinking
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
 from friday_cli.store.store import Store
 from friday_cli.tools.delegate.report import report_from_log
+
+if TYPE_CHECKING:
+    from friday_cli.core.eventlog.replay import AgentRecord
 
 TASK_CHARS = 200
 """Characters of a task that are shown to the model."""
@@ -37,6 +40,8 @@ class EventHistory:
     async def read(self) -> None:
         """Read new events into `envelopes` and `records` (by agent path). Raises StoreError, UsageError."""
         if self._session and (more := await self._store.events(self._session, after=self.last)):
+            from friday_cli.core.eventlog.replay import replay  # a new session has no log
+
             self.envelopes += more
             self.records = replay(self.envelopes, report_from_log)
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from friday_cli.core.eventlog.replay import collecting_later
+from friday_cli.core.eventlog.collecting import collecting_later
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import StoreError

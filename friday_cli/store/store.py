@@ -15,7 +15,6 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import text_of
 
 from . import delegations, locks, sessions, spending
-from .crash_recovery import recovery_events
 from .journal import SessionJournal, append_events, encodable, key_of, newest_events, read_events, remove
 from .ledger import SessionLedger
 from .listing import last_conversation, list_sessions, unfinished_sessions
@@ -211,6 +210,8 @@ class Store:
     async def _recover(self, session: str) -> bool:
         """End what a crashed process left open. False if there is nothing, or another process has already done it.
         Raises UsageError if the process is running."""
+        from .crash_recovery import recovery_events  # most processes end by themselves
+
         with await self.own(session) as ownership:
             found = await self.events(session)
             made = recovery_events(found, now=time.time(), died_at=ownership.died_at)

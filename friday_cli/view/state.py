@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.eventlog.agent_fold import fold_event
+from friday_cli.core.eventlog.collecting import collecting_later
 from friday_cli.core.eventlog.notices import NOTE, skill_text, split_notes
-from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope

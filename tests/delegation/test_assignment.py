@@ -8,7 +8,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, Denied
-from friday_cli.extensions.profiles import check, load, parse
+from friday_cli.extensions.profiles import check, load
+from friday_cli.extensions.profiles.parse import parse
 from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
 

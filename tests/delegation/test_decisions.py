@@ -17,7 +17,8 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.tool_catalog import TOOLS
-from friday_cli.extensions.profiles import load, parse
+from friday_cli.extensions.profiles import load
+from friday_cli.extensions.profiles.parse import parse
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call, delegate

@@ -23,6 +23,7 @@ from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions import commands, profiles
 from friday_cli.extensions.profiles import Profile
 from friday_cli.extensions.profiles.lookup import is_profile
+from friday_cli.extensions.profiles.parse import parse
 
 GIVEN = "one two three"
 """The arguments that each command gets."""
@@ -60,7 +61,7 @@ def _agent(path: Path, count: Counter[str], found: dict[str, Profile]) -> Iterat
     raw = path.read_bytes()
     result: Profile | FileError
     try:
-        result = profiles.parse(str(path), raw, origin="claude")
+        result = parse(str(path), raw, origin="claude")
     except FileError as error:
         result = error
     good, bad = profiles.check(path)

@@ -11,6 +11,7 @@ import pytest
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.extensions import trust, trust_review
 from friday_cli.extensions.skills import files, lookup
+from friday_cli.extensions.skills import parse as skill_parse
 from friday_cli.extensions.skills.parse import parse
 from friday_cli.system.paths import cache_dir
 
@@ -167,7 +168,7 @@ def test_a_second_start_reads_no_file_and_sees_each_change(
     with monkeypatch.context() as patch:
         for module, name in (
             (files, "_hash"),
-            (lookup, "parse"),
+            (skill_parse, "parse"),
             (lookup.frontmatter, "contents"),
             (lookup.trust, "trusted_content"),
         ):

@@ -28,7 +28,6 @@ from .loop_detector import LoopDetector
 from .model_call import ModelCall
 from .next_request import prompt_tokens
 from .text_reply import CALLS_REFUSED, answers_in_text
-from .tool_calls import run_calls
 
 CONTINUES = 3
 """Continuations of one reply that was cut at the output limit."""
@@ -147,7 +146,11 @@ async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tu
             raise StopRun("context", f"The context of {agent.model} is full and could not be compacted.")
     await add_reply(agent, services, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
-    report = await run_calls(agent, services, calls) if calls else None
+    report = None
+    if calls:
+        from .tool_calls import run_calls  # a short run needs none
+
+        report = await run_calls(agent, services, calls)
     if report is None and calls:
         await guard.check()
     return done, report

@@ -20,6 +20,7 @@ from ..protocol.trace_context import TRACEPARENT
 from .agent import Agent, HookOutcome, Services, StopRun
 from .call_permission import require_permission
 from .result_budget import save_long, truncate_results
+from .task_stop import being_stopped, stop
 from .understood_call import UnderstoodCall, as_understood, forwarded, understand
 
 log = logging.getLogger(__name__)
@@ -30,18 +31,6 @@ STOPPED = "Stopped before it was done."
 MAX_CALLS = 128
 """Calls of one reply that are run. The others get an error as their result."""
 NOT_RUN = f"Not run: one reply may have at most {MAX_CALLS} tool calls. Send it again if it is still needed."
-
-
-def stop(task: asyncio.Task[object]) -> None:
-    """Cancel a task, at most once, so that a second stop cannot interrupt its clean-up. Tasks are cancelled only here."""
-    if not task.done() and not task.cancelling():
-        task.cancel()
-
-
-def being_stopped() -> bool:
-    """Whether the current task was cancelled, also when it caught that."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -30,6 +28,7 @@ from ..protocol.events import (
 from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_refused, without_thinking
 from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
+from .collecting import collecting_later
 from .notices import pending_end_notice, same_end
 from .rewind_marks import after_rewind, is_rewind_point
 
@@ -89,18 +88,6 @@ class AgentRecord(AgentState):
     def active_s(self) -> float:
         """Active seconds of the newest run."""
         return self.clock.read(self.seen_at)
-
-
-@contextmanager
-def collecting_later() -> Iterator[None]:
-    """Disable garbage collection while a log is read: there are no reference cycles, and searching doubles the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 class Reporter(Protocol):

@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 from ..protocol.shell_script import UNREAD, CommandAnalysis, SimpleCommand
 from ..protocol.tool_info import CallEffect, Effect, ToolCatalog
-from ..text.lazy_regex import pattern
 from ..text.sanitize import sanitize_line
-from .patterns import DOMAIN, glob, names_host, plain, strict_glob
+from .patterns import DOMAIN, LOCAL_HOST, glob, names_host, plain, strict_glob
 from .rule import Decision, Rule, RuleInput
 
-LOCAL_HOST = pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
-"""A host on this machine."""
 _VERBS: dict[Effect, str] = {
     "read": "reads",
     "write": "changes",

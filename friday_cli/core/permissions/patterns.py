@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ..text import lazy_regex
+
 DOMAIN = "domain:"
 """How the pattern of a rule for a host begins, and its subject."""
+LOCAL_HOST = lazy_regex.pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
+"""A host on this machine."""
 
 
 @lru_cache(maxsize=512)
@@ -25,7 +29,7 @@ def strict_glob(*patterns: str) -> re.Pattern[str]:
         pattern = pattern.removeprefix("./").rstrip("/")
         below = "" if re.search(r"[*?]", pattern.rpartition("/")[2]) else "(?:/.*)?"
         found.append(_expression(pattern) + below if pattern not in ("", ".") else ".*")
-    return re.compile("|".join(f"(?:{_CLASS.sub(_class, one)})" for one in found), re.S)
+    return re.compile("|".join(f"(?:{_CLASS().sub(_class, one)})" for one in found), re.S)
 
 
 def _class(found: re.Match[str]) -> str:
@@ -38,8 +42,8 @@ def _class(found: re.Match[str]) -> str:
     return f"(?:{found[0]}|{letters})"
 
 
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_CLASS = re.compile(r"\\\[(!|\\\^)?((?:(?!\\\]|/).)+)\\\]")
+_BRACES = lazy_regex.pattern(r"\{([^{}]*,[^{}]*)\}")
+_CLASS = lazy_regex.pattern(r"\\\[(!|\\\^)?((?:(?!\\\]|/).)+)\\\]")
 """`[a-z]` in an escaped pattern."""
 _MOST_ALTERNATIVES = 200
 
@@ -48,7 +52,7 @@ def _alternatives(pattern: str) -> list[str]:
     """A pattern, and those that its braces stand for."""
     found = [pattern]
     for one in found:
-        if len(found) < _MOST_ALTERNATIVES and (braces := _BRACES.search(one)):
+        if len(found) < _MOST_ALTERNATIVES and (braces := _BRACES().search(one)):
             found += [one[: braces.start()] + word + one[braces.end() :] for word in braces[1].split(",")]
     return found
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 import copy
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from ..protocol.tool_info import ToolCatalog
 from .decision import Mode, PermissionDecision, StepOutcome, decided_by, strictest
-from .matching import is_about, withheld
 from .patterns import names_host
 from .rule import Rule, RuleInput, exceeded_by
-from .steps import STEPS, Rights, decide_by_steps
+
+if TYPE_CHECKING:
+    from .steps import Rights
 
 
 class Taint(Protocol):
@@ -102,6 +103,8 @@ class Rules:
     def decide(self, call: RuleInput, extra: Sequence[Rule] = ()) -> PermissionDecision:
         """The strictest decision of this agent's rights, its ancestors', and those of the skills and commands that narrow
         them. `extra` are rules that count for this call as those of the session do."""
+        from .steps import decide_by_steps  # the steps wait until a call is decided
+
         above = [] if self.parent is None else [self.parent.decide(call, extra)]
         own = decide_by_steps(self._rights(extra if self.parent is None else ()), call)
         found = [*above, own, *(bound.decide(call) for bound in self.narrowed.values())]
@@ -112,6 +115,8 @@ class Rules:
     def explain(self, call: RuleInput, whose: str = "") -> Iterator[StepOutcome]:
         """Each step of `STEPS` that `decide` takes for a call, in its order: the rights above first. The steps of one agent
         end with the first that decides."""
+        from .steps import STEPS
+
         if self.parent is not None:
             yield from self.parent.explain(call)
         whose = whose or ("the session" if self.parent is None else f"profile {self.profile}")
@@ -148,6 +153,8 @@ class Rules:
 
     def keeping_from_searches(self) -> list[Rule]:
         """The deny and ask rules of this agent and its ancestors for files that are left out of the results of searches."""
+        from .matching import is_about
+
         found = [
             rule
             for rule in self._binding()
@@ -157,6 +164,8 @@ class Rules:
 
     def withheld(self, call: RuleInput, labels: Sequence[str]) -> set[str]:
         """Those of the files that a search found which a rule of this agent or its ancestors keeps from its result."""
+        from .matching import withheld
+
         found = withheld(self._binding(), call, labels, self.tools)
         for other in (*((self.parent,) if self.parent else ()), *self.narrowed.values()):
             found |= other.withheld(call, labels)
@@ -182,6 +191,8 @@ class Rules:
 
     def _rights(self, extra: Sequence[Rule] = ()) -> Rights:
         """Its own rights, without those above. `extra` are rules that apply as well."""
+        from .steps import Rights
+
         return Rights(
             mode=self.mode,
             tools=self.tools,

@@ -7,8 +7,7 @@ ends in `/` is a folder with all that is in it.
 from __future__ import annotations
 
 import re
-
-from ..text.lazy_regex import pattern
+from functools import cache
 
 ROWS: tuple[tuple[str, str, str], ...] = (
     ("git: hooks, settings with programs", "git-scm.com/docs/git-config, githooks, gitmodules",
@@ -49,12 +48,12 @@ def _part(name: str) -> str:
     return f"{words}(?:/.*)?" if name.endswith("/") else words
 
 
-_NAMES = pattern(
-    f"(?:.*/)?(?:{'|'.join(_part(name) for _, _, names in ROWS for name in names.split())})",
-    re.S,  # a folder's name may hold a line end
-)
+@cache
+def _names() -> re.Pattern[str]:
+    names = "|".join(_part(name) for _, _, names in ROWS for name in names.split())
+    return re.compile(f"(?:.*/)?(?:{names})", re.S)  # a folder's name may hold a line end
 
 
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later."""
-    return _NAMES().fullmatch(path.lower()) is not None
+    return _names().fullmatch(path.lower()) is not None

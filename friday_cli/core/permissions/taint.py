@@ -21,7 +21,7 @@ from ..protocol.shell_script import UNREAD
 from ..protocol.tool_info import EXTERNAL_PREFIXES, SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
 from ..text.lazy_regex import pattern
 from ..text.skill_marks import without_skills
-from .matching import LOCAL_HOST
+from .patterns import LOCAL_HOST
 from .rule import RuleInput
 from .rules import Rules
 

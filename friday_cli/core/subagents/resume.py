@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..agent.agent import Agent
-from ..eventlog.replay import AgentRecord
 from ..limits.budget import OUTPUT_FLOOR, LimitReached
 from ..protocol.agent_path import is_under
 from ..protocol.events import Prefix
 from ..protocol.messages import Usage, without_thinking
+
+if TYPE_CHECKING:
+    from ..eventlog.replay import AgentRecord
 
 
 def budget_left(

@@ -11,7 +11,7 @@ import msgspec
 
 from ..agent.agent import Agent, Services
 from ..agent.loop import may_continue
-from ..agent.tool_calls import stop
+from ..agent.task_stop import stop
 from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of

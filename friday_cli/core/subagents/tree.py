@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from ..agent.agent import Agent, Services, Source
-from ..agent.tool_calls import stop
+from ..agent.task_stop import stop
 from ..eventlog import notices
 from ..limits.budget import LimitReached
 from ..limits.clock import Clock

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from .lazy_regex import pattern
+
 DIFF_LINES, DIFF_CHARACTERS = 400, 40_000
 """Limits of a diff that is shown."""
-_DEFINITION = re.compile(
+_DEFINITION = pattern(
     r"\s*(?:(?:export|default|public|private|protected|static|async|pub|abstract|final|override)\s+)*"
     r"(?:def|class|fn|func|function|impl|interface|struct|enum|trait|module)\b.*"
 )
@@ -59,7 +61,7 @@ def _with_function(hunk: str, old: list[str]) -> str:
         width = len(line) - len(line.lstrip())
         if width >= indent or not line.strip(" \t\n(){}[];,") or line.lstrip()[0] in ")]}":
             continue
-        if _DEFINITION.match(line):
+        if _DEFINITION().match(line):
             return hunk if at >= first else f"{hunk.rstrip()} {line.strip()[:120]}\n"
         indent = width
     return hunk

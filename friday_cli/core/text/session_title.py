@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from .lazy_regex import pattern
 from .sanitize import sanitize_line
 
@@ -11,14 +9,16 @@ SHORTEST = 12
 """Characters of a sentence that can be a title; a shorter one (`Hello.`) is joined with the next."""
 _CHIP = pattern(r"\[(?:Pasted|Image) #\d+[^\]\n]*\]")
 _COMMAND = pattern(r"/[\w:.-]+\s+(?=\S)")
-_END = re.compile(r"[.!?](?=\s|$)")
+_END = pattern(r"[.!?](?=\s|$)")
 
 
 def session_title(message: str) -> str:
     """The first sentence of a message in one line, without a command before it, chips of pastes and pictures, and piped input
     after it."""
     first = message.strip().partition("\n\n")[0]
-    text = _CHIP().sub(" ", _COMMAND().sub("", first) if _COMMAND().match(first) else first)
+    text = _COMMAND().sub("", first) if first.startswith("/") and _COMMAND().match(first) else first
+    if "[" in text:
+        text = _CHIP().sub(" ", text)
     line = " ".join(text.split())
-    ends = (found.end() for found in _END.finditer(line) if found.end() >= SHORTEST)
+    ends = (found.end() for found in _END().finditer(line) if found.end() >= SHORTEST)
     return sanitize_line(line[: next(ends, len(line))].removesuffix(".") or first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .lookup import Profiles, check, load, shipped_folder, user_folder
-from .parse import parse
 from .profile import TOKENS_USEFUL, TURNS, TURNS_HARD, Origin, Profile
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Profiles",
     "check",
     "load",
-    "parse",
     "shipped_folder",
     "user_folder",
 ]

@@ -20,7 +20,6 @@ from friday_cli.system.paths import config_dir
 from .. import frontmatter, trust
 from ..plugins.find import find_plugins
 from ..skills.files import home_folder
-from .parse import parse
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
 from .profile import TOKENS_HARD, Origin, Profile
 
@@ -240,6 +239,8 @@ class _ProfileSearch:
         """The profile in a file, or why it cannot be used."""
         if isinstance(raw, FileError):
             return raw
+        from .parse import parse  # what was parsed before is in a cache
+
         try:
             return parse(str(path), raw, origin=origin, token_cap=self.token_cap)
         except FileError as error:

@@ -6,7 +6,6 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.tool_catalog import TOOLS
 
 from .lookup import Profiles
-from .parse import NAME, NAME_HINT
 from .profile import Profile
 
 COLUMNS = ("name", "from", "tools", "limits", "delegates to", "description")
@@ -56,6 +55,8 @@ When the task is done, and when to give up and report it.
 
 def template(name: str) -> str:
     """The text of a new profile file. Raises UsageError when `name` cannot be one."""
+    from .parse import NAME, NAME_HINT  # most sessions make no profile
+
     if not NAME().fullmatch(name):
         raise UsageError(f"{name!r} is not a valid profile name.", hint=NAME_HINT)
     return TEMPLATE.format(name=name, title=name.replace("-", " ").replace("_", " ").capitalize())

@@ -15,7 +15,6 @@ from friday_cli.core.text.suggest import closest_match
 from .. import frontmatter, trust
 from ..plugins.find import find_plugins
 from . import files
-from .parse import parse
 from .skill import Origin, ParsedSkill, Skill
 
 MAX_NAMES = 40
@@ -204,6 +203,8 @@ def _entry(folder: str, raw: bytes | FileError, stamp: files.Stamp) -> ParsedSki
 
 
 def _parsed(folder: Path, raw: bytes, sha: str, origin: Origin) -> Skill | FileError:
+    from .parse import parse  # what was parsed before is in a cache
+
     try:
         return parse(folder, raw, sha, origin)
     except FileError as error:

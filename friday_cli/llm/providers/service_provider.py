@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -21,7 +21,6 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import one_line
 from .encoded_history import EncodedHistory
-from .refused import REASONING_ITEMS, refuse_images, refused_part, refuses_image, without, without_images
 
 LIST_S = 5.0
 """Maximum seconds to get the service's list of models; an error waits for it."""
@@ -173,14 +172,12 @@ class ServiceProvider(ABC):
         """The reply in chunks, then exactly one `ReplyDone`.
 
         Raises only ProviderError, with the usage known so far, and CancelledError. A failure after the event that
-        completes the reply is ignored. A request is sent again without a field that the service refuses; such a refusal
-        comes before the first chunk.
+        completes the reply is ignored. A request is sent again without what the service refuses before the first chunk.
         """
         if note := request.provider_state.pop(_BAD_CALL, ""):
             request = msgspec.structs.replace(request, messages=(*request.messages, user(note, source="harness")))
         while True:
-            if refused := request.provider_state.get(_IMAGES):
-                request = without_images(request, refused)
+            request = _without_refused_images(request)
             try:
                 async with aclosing(self._stream_once(request)) as chunks:
                     async for chunk in chunks:
@@ -198,6 +195,8 @@ class ServiceProvider(ABC):
     def _omit_refused(self, error: ProviderError, request: Request) -> str | None:
         """Leave out of requests what the service refused: an image or encrypted reasoning in this conversation, a field or a tool in all
         requests to this address and model. A note for people about it ("": none); None if the request cannot be repaired."""
+        from .refused import REASONING_ITEMS, refuse_images, refused_part, refuses_image
+
         service, state = self._endpoint.service, request.provider_state
         if refuses_image(error):
             count = refuse_images(request, state.setdefault(_IMAGES, {}), error)
@@ -220,7 +219,7 @@ class ServiceProvider(ABC):
             send = get_transport(self._transport)
             try:
                 history = EncodedHistory.of(request) if self._transport == "http" else None
-                body = self._sent = without({**self._body(request, history), **self._extra}, self._omitted)
+                body = self._sent = _without_refused({**self._body(request, history), **self._extra}, self._omitted)
                 async with aclosing(send(self._endpoint_for(request), self.path, body)) as events:
                     async for event in events:
                         silent -= 1
@@ -289,10 +288,26 @@ class ServiceProvider(ABC):
         """Input tokens of a request, counted by the service at `path` from these fields of it."""
         from ..transport.sdk import count_tokens
 
-        body = without(self._body(request), self._omitted)
+        body = _without_refused(self._body(request), self._omitted)
         kept = {key: body[key] for key in fields if key in body}
         return await count_tokens(self._endpoint_for(request), path, kept)
 
     @abstractmethod
     def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         """The JSON of a request. `history` encodes its messages (None: they stay plain lists)."""
+
+
+def _without_refused_images(request: Request) -> Request:
+    if refused := request.provider_state.get(_IMAGES):
+        from .refused import without_images  # services refuse little
+
+        return without_images(request, refused)
+    return request
+
+
+def _without_refused(body: dict[str, Any], omitted: Collection[str]) -> dict[str, Any]:
+    if not omitted:
+        return body
+    from .refused import without
+
+    return without(body, omitted)

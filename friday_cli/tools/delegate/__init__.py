@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from friday_cli.core.agent.agent import StopRun
-from friday_cli.core.agent.tool_calls import being_stopped
+from friday_cli.core.agent.task_stop import being_stopped
 from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError

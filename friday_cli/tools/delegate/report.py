@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.run_result import RunResult
@@ -13,6 +13,9 @@ from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize
 from friday_cli.view.items import worktree_text
+
+if TYPE_CHECKING:
+    from friday_cli.core.eventlog.replay import AgentRecord
 
 HEAD_SHARE = 0.65
 """Share of a truncated result that its beginning gets; the end gets the rest."""

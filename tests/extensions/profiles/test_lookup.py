@@ -14,7 +14,7 @@ import pytest
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles, trust
-from friday_cli.extensions.profiles import Profile, lookup, render
+from friday_cli.extensions.profiles import Profile, parse, render
 from friday_cli.system.paths import cache_dir
 
 REPOSITORY = Path(__file__).parents[3]
@@ -206,7 +206,7 @@ class TestCommands:
             profiles.check(tmp_path / "none.md")
 
     def test_a_new_profile_is_valid_as_it_comes(self) -> None:
-        made = profiles.parse("my-own.md", render.template("my-own").encode())
+        made = parse.parse("my-own.md", render.template("my-own").encode())
         assert (made.name, made.notices) == ("my-own", ())
         with pytest.raises(UsageError):
             render.template("../evil")
@@ -248,11 +248,13 @@ class TestManyFiles:
         first = profiles.load(project=trust.is_trusted(project))
         parsed: list[str] = []
 
-        def parse(path: str, raw: bytes, **given: Any) -> Profile:
-            parsed.append(Path(path).name)
-            return profiles.parse(path, raw, **given)
+        real = parse.parse
 
-        monkeypatch.setattr(lookup, "parse", parse)
+        def counted(path: str, raw: bytes, **given: Any) -> Profile:
+            parsed.append(Path(path).name)
+            return real(path, raw, **given)
+
+        monkeypatch.setattr(parse, "parse", counted)
         again = profiles.load(project=trust.is_trusted(project))
         assert parsed == []
         assert again.found == first.found

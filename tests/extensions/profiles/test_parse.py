@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.tool_catalog import TOOLS
-from friday_cli.extensions.profiles import Origin, Profile, parse
+from friday_cli.extensions.profiles import Origin, Profile
+from friday_cli.extensions.profiles.parse import parse
 
 ADR = b"""---
 name: researcher
