@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,13 +36,15 @@ FORM = typer.Option("md", "--format", "-f", help=f"{', '.join(form.about for for
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `sessions`."""
-    add_family(
-        app, "sessions", about,
-        {
-            "list": list_, "show": show, "export": export, "receipt": receipt, "diff": rewind.diff,
-            "rewind": rewind.rewind, "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats, "repair": repair,
-        },
-    )  # fmt: skip
+    commands: dict[str, Callable[..., None]] = {
+        "list": list_,
+        "show": show,
+        "export": export,
+        "receipt": receipt,
+        "diff": rewind.diff,
+    }
+    commands |= {"rewind": rewind.rewind, "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats}
+    add_family(app, "sessions", about, {**commands, "repair": repair})
 
 
 def export(
