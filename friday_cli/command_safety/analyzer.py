@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_NESTED_SCRIPTS = 3
 """Levels of `sh -c` that are analyzed."""
+_FOLDERS = re.compile(r"\b(?:HOME|CDPATH|OLDPWD|PWD|DIRSTACK)\b")
+"""Variables by which `cd`, `~` and names with them go."""
+_SETTERS = re.compile(r"\b(?:read|readarray|mapfile|printf|declare|typeset|unset|getopts)\s")
 _BODIES = frozenset(
     (
         "if_statement",
@@ -103,6 +106,8 @@ class CommandAnalyzer:
 
     def run(self, command: str) -> None:
         """Analyze a whole command."""
+        if _moves_names(command):
+            raise Unparseable("it changes which folder a name such as ~ means")
         root, self._source = parse(command)
         self._reader.read(self._source)
         self._state.unstable |= set(_set_in_functions(root, self._source))
@@ -236,6 +241,20 @@ class CommandAnalyzer:
         if any(reading.split(" ", 1)[0] == name for step in steps for reading in step.readings[:1]):
             raise Unparseable(f"the function {name} may call itself")
         self.classifier.define_function(name, always_defined=node.parent == self._root and after != "&")
+
+
+def _moves_names(command: str) -> bool:
+    """Whether a command sets a variable of `_FOLDERS`, and uses one or changes the folder."""
+    if not _FOLDERS.search(command) or not re.search(r"~|\bcd\b|\bpushd\b|\$\{?(?:HOME|PWD|OLDPWD)\b", command):
+        return False
+    for found in _FOLDERS.finditer(command):
+        before = command[max(0, found.start() - 200) : found.start()]
+        if before[-1:] not in ("$", "{") and (
+            re.match(r"(?:\[\d*\])?\+?=", command[found.end() : found.end() + 20])
+            or _SETTERS.search(re.split(r"[;|&\n]", before)[-1])
+        ):
+            return True
+    return False
 
 
 def _set_in_functions(root: Node, source: bytes) -> Iterator[str]:

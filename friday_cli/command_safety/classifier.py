@@ -12,7 +12,7 @@ import msgspec
 from friday_cli.core.permissions.runs_later import is_protected
 from friday_cli.core.protocol.shell_script import SimpleCommand
 
-from . import destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers
+from . import changed_files, destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers
 from .context import HARMLESS, AnalysisContext
 from .options import ProgramWord
 from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS, SHELLS
@@ -33,6 +33,8 @@ _RUN_PROGRAMS |= {"npm x", "pnpm dlx", "yarn dlx", "bun x"}
 """Programs with the subcommand that runs the program in their arguments."""
 _VALUE = re.compile(r"(?:[\w-]+=@?|@)([^=@].*)")
 _RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
+_LINES = re.compile(r"-L[^:]*:(?:[^:]*:)?([^:]+)")
+"""`git log -L 1,2:FILE`."""
 _FILE_URL = re.compile(r"(?:[\w-]+=)?file:(?://[^/]*)?(/.*)", re.I)
 _CHANGE_THE_FOLDER = frozenset(("cd", "pushd", "popd", "builtin", "eval"))
 _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
@@ -76,11 +78,12 @@ class CommandClassifier:
                 dynamic = dynamic or self.context.path_reason(name, directory, glob=target.glob)
                 labels += self.context.labels(name, directory)
                 labels += self.context.matching_labels(name, directory) if target.glob else ()
-            elif found := self.context.write_labels(name, directory):
-                labels += found
+            elif writable := self.context.write_labels(name, directory):
+                labels += writable
             else:
                 dynamic = dynamic or f"{name} is outside the workspace"
-            changes += self.context.named_labels(name, directory)
+            found = self.context.matching_labels(name, directory) if target.glob and write else ()
+            changes += [*self.context.named_labels(name, directory), *found]
         why = dynamic or ("it only reads" if not write else "it writes a file")
         unique = tuple(dict.fromkeys(labels))
         self.found.add(
@@ -148,7 +151,9 @@ class CommandClassifier:
         first = words[0] if words else Word(("",))
         if not first.text or first.glob:
             why = "which program it runs is not known before it runs"
-            return SimpleCommand(text, text, why=why, dynamic_arguments=why, dynamic_program=True)
+            return SimpleCommand(
+                text, text, why=why, dynamic_arguments=why, dynamic_program=True, searches=(".",), changes=("./",)
+            )
         name = first.text.rsplit("/", 1)[-1]
         for variable in prefix:
             if variable not in ENVIRONMENT and not (variable == "IFS" and name == "read"):
@@ -202,9 +207,17 @@ class CommandClassifier:
             named, base = argv[1:], directory
             if name == "git":
                 named, base = git.resolve_global_options(named, self.context, base)
-            reads += [label for arg in named if arg.known for label in self._labels(arg, base, in_git=name == "git")]
+            reads += [
+                label
+                for arg in named
+                if arg.known
+                for label in _read_labels(self.context, arg, base, in_git=name == "git")
+            ]
             searches += open_ended.searched_folders([argv[0], *_placed(argv[1:], self._state)], self.context, directory)
-            changes += open_ended.changed_labels(name, _placed(named, self._state), self.context, base)
+            changes += changed_files.changed_labels(name, _placed(named, self._state), self.context, base)
+            inside = changed_files.embedded_names(name, named) if reason else ()
+            reads += [label for arg in inside for label in _read_labels(self.context, arg, base)]
+            searches += ["."] if any(not arg.known for arg in inside) else []
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
         dynamic = "" if known else "one of its words is not known before it runs"
@@ -232,24 +245,6 @@ class CommandClassifier:
             suggest=suggest_rule(texts) if known else "",
             runs_named=runs_named(texts),
         )
-
-    def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:
-        """The labels of a file that an argument may name."""
-        if "\n" in arg.text or not arg.text or any(len(name) > 250 for name in arg.text.split("/")):
-            return ()
-        if url := _FILE_URL.fullmatch(arg.text):
-            return self.context.labels(unquote(url[1]), directory)
-        inner = _VALUE.fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
-        labels = self.context.labels(inner[1], directory) if inner else ()
-        if arg.text.startswith("-"):
-            return labels
-        labels += self.context.labels(arg.text, directory)
-        if arg.glob:
-            labels += self.context.matching_labels(arg.text, directory)
-        if in_git and ":" in arg.text:  # a file of a revision, relative to the top or to the folder
-            for path in {arg.text.partition(":")[2], arg.text.rpartition(":")[2]} - {""}:
-                labels += self.context.labels(path, directory) + self.context.labels(path, "")
-        return labels
 
     def _cd_or_read(self, text: str, name: str, words: list[Word]) -> SimpleCommand:
         """`cd` into a folder of the workspace, or `read` into variables of the command itself."""
@@ -290,6 +285,28 @@ class CommandClassifier:
         return [list(argv) for argv in itertools.product(*choices)] if total <= MAX_VARIANTS else None
 
 
+def _read_labels(
+    context: AnalysisContext, arg: ProgramWord, directory: str, *, in_git: bool = False
+) -> tuple[str, ...]:
+    """The labels of a file that an argument may name."""
+    if "\n" in arg.text or not arg.text or any(len(name) > 250 for name in arg.text.split("/")):
+        return ()
+    if url := _FILE_URL.fullmatch(arg.text):
+        return context.labels(unquote(url[1]), directory)
+    inner = _VALUE.fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
+    labels = context.labels(inner[1], directory) if inner else ()
+    if arg.text.startswith("-"):
+        lines = _LINES.fullmatch(arg.text) if in_git else None
+        return labels if lines is None else labels + context.labels(lines[1], directory)
+    labels += context.labels(arg.text, directory)
+    if arg.glob:
+        labels += context.matching_labels(arg.text, directory)
+    if in_git and ":" in arg.text:  # a file of a revision, relative to the top or to the folder
+        for path in {arg.text.partition(":")[2], arg.text.rpartition(":")[2]} - {""}:
+            labels += context.labels(path, directory) + context.labels(path, "")
+    return labels
+
+
 def _check_folders(state: ShellState) -> None:
     """Raises TooLong if the shell may be in too many folders."""
     if len(state.directories | state.previous_directories) > MAX_FOLDERS:
@@ -298,8 +315,9 @@ def _check_folders(state: ShellState) -> None:
 
 def _may_split(word: Word, context: AnalysisContext, state: ShellState) -> bool:
     """Whether file names in an unquoted variable may become several words."""
-    return word.loose and any(
-        context.match_has_blanks(text, directory) for text in word.texts for directory in state.directories
+    return word.loose and (
+        state.splits_anywhere
+        or any(context.match_has_blanks(text, directory) for text in word.texts for directory in state.directories)
     )
 
 

@@ -27,6 +27,9 @@ MAX_SCANS = 4
 """Different scans of folders for one command."""
 HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
+_OWN_FOLDER = re.compile(r"/+proc/+(?:[\w-]+/+){1,3}(cwd|root)(?=/|\Z)")
+"""Links in `/proc` to the folders of a process."""
+
 
 class AnalysisContext:
     """A workspace as shell commands see it. `environ`: the environment of the commands (default: that of this process)."""
@@ -79,7 +82,8 @@ class AnalysisContext:
             try:
                 self._labels[path] = self._workspace.labels(path)
             except FridayError:
-                self._labels[path] = ()
+                own = _through_own_folder(path) if _is_inside(path, (self.root,)) else ""
+                self._labels[path] = self.labels(own, self.root) if own else ()
         return self._labels[path]
 
     def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
@@ -202,7 +206,13 @@ class AnalysisContext:
         return ""
 
     def _join(self, path: str, directory: str) -> str:
-        return os.path.join(directory or self.root, path)
+        """`path` as an absolute one. The links of a process to its folders are those of the command, not of this process."""
+        full = os.path.join(directory or self.root, path)
+        if full.startswith(("/proc", "/dev", "//")):
+            plain = os.path.normpath(re.sub(r"^/+(?:dev/+fd|dev/+\.\./+proc/+self/+fd)(?=/)", "/proc/self/fd", full))
+            if found := _OWN_FOLDER.match(plain := "/" + plain.lstrip("/")):
+                full = (directory or self.root if found[1] == "cwd" else "/") + plain[found.end() :]
+        return full
 
 
 def _nothing(*args: Any, **options: Any) -> Any:
@@ -229,6 +239,16 @@ class NoFiles(AnalysisContext):
     path_reason = program_reason = git_reason = password_reason = override_reason = index_reason = _nothing
     match_has_blanks = has_program = are_files_outside_git = _nothing
     labels = write_labels = matching_labels = _no_labels
+
+
+def _through_own_folder(path: str) -> str:
+    """Where a path leads that has a link to a folder in `/proc`, such as `/proc/self/cwd`; "" if it has none."""
+    at = ""
+    for part in path.split("/")[1:]:
+        at = f"{at}/{part}"
+        if os.path.islink(at) and (target := os.readlink(at)).startswith("/proc/"):
+            return target + path[len(at) :]
+    return ""
 
 
 def _is_inside(path: str, roots: Sequence[str]) -> bool:

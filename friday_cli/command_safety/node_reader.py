@@ -115,6 +115,7 @@ class NodeReader:
             name, value = self._assignment(part)
             self._state.assign(name, value)
             local = re.fullmatch(r"[a-z_][a-z0-9_]*", name) and not name.endswith("_proxy")
+            self._state.splits_anywhere |= name == "IFS"
             if not local and name not in ENVIRONMENT:
                 text = raw(part, self._source)
                 why = f"{name} changes how later commands behave"

@@ -32,8 +32,8 @@ class FoundCommands(msgspec.Struct):
 
 class ShellState:
     """Variables, functions, possible working directories and pipe input. `previous_directories`: where the shell still
-    is if a `cd` before failed. `folder_unknown`: after a `cd` whose target is not known. `loops`: the number of enclosing
-    loops. `unstable`: variables whose value is never known,
+    is if a `cd` before failed. `folder_unknown`: after a `cd` whose target is not known. `splits_anywhere`: unquoted variables are not split at blanks, since
+    IFS was set. `loops`: the number of enclosing loops. `unstable`: variables whose value is never known,
     because a function sets them, or the shell itself. `input_replaced`: a redirection replaces the
     input of the next pipeline. `pipe_input` is what the next simple command gets from a pipe,
     `pipe_output` what the last one prints."""
@@ -44,6 +44,7 @@ class ShellState:
         self.directories = set(directories)
         self.previous_directories: set[str] = set()
         self.folder_unknown = False
+        self.splits_anywhere = False
         self.loops = 0
         self.input_replaced = False
         self.unstable: set[str] = {"_"}

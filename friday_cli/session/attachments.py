@@ -39,6 +39,10 @@ _QUOTED = pattern(r"^[ \t]*>[^\n]*|^[ \t]*(`{3,}|~{3,})[^\n]*$(?:.*?^[ \t]*\1[`~
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
+MOST_REMARKS = 20
+"""Names in a paste that are looked up to say that they attach nothing."""
+
+
 class PromptText(msgspec.Struct, frozen=True):
     """A prompt and who wrote it. `text` is sent; `typed` is the part of it that the person typed, which alone names files,
     resources and prompts of MCP servers (None: all of it). `of_project` is the text of a project's command: it may name files of
@@ -112,9 +116,19 @@ async def attached(
             images.append(part)
         else:
             texts.append(part)
+    remarks += await _pasted(prompt, by_person, workspace)
     if left_out:
         remarks.append(f"the command names files that were not attached: {', '.join(left_out)}.")
     return "\n\n".join([text, *texts]), tuple(images), remarks
+
+
+async def _pasted(prompt: PromptText, typed: Collection[str], workspace: Workspace) -> list[str]:
+    """What to tell about files that only a pasted part of a prompt names."""
+    if prompt.typed is None or prompt.of_project:
+        return []
+    names = [name for name in dict.fromkeys(_names(prompt.text)) if name not in typed]
+    found = [name for name in names[:MOST_REMARKS] if await _find(name, workspace) is not None]
+    return [f"@{name}: not attached, because it was not typed. Type it to attach the file." for name in found]
 
 
 def _names(text: str) -> list[str]:

@@ -438,7 +438,7 @@ def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect],
     rules = Rules(mode="ask", tools=TOOLS, rules=found)
     assert rules.decide(call).decision == "allow"
     other = random.Random(seed).choice(["zzz", "other/zzz.py", "q q q"])
-    assert rules.decide(call_of(other)).decision == "ask"
+    assert rules.decide(call_of(other)).decision == "ask" or call_of(other) == call
 
 
 KEYS, PUSH, MADE = "deny read_file(private/**)", "deny bash(git push *)", "deny edit_file(src/gen/**)"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual import events
 
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.frontends.tui.state.prompt_history import PromptHistory
+from friday_cli.frontends.tui.widgets.paste_chips import PasteChips
 from tests.frontends.tui.chat import opened
 
 ORDER = "a b x backspace c d left left y ctrl+w e end ctrl+j f ctrl+u g"
@@ -240,16 +242,28 @@ async def test_a_chip_is_one_thing_for_the_cursor_for_deleting_selecting_and_und
         assert str(chat.state.agents["a"].task) == f"ab{text}"
 
 
-async def test_a_long_paste_names_no_files_and_what_is_typed_beside_it_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pasted", ["see @pasted.txt\n" * 40, "see @pasted.txt", "@pasted.txt", "@past"])
+async def test_a_paste_names_no_files_and_what_is_typed_beside_it_does(tmp_path: Path, pasted: str) -> None:
     async with opened(tmp_path, TWO) as chat:
         for name in ("typed.txt", "pasted.txt"):
             (tmp_path / name).write_text(f"content of {name}")
-        chat.composer.area.post_message(events.Paste("see @pasted.txt\n" * 40))
+        chat.composer.area.post_message(events.Paste(pasted))
         await chat.pilot.pause()
-        await chat.type(" @typed.txt ")
+        await chat.type("ed.txt @typed.txt " if pasted == "@past" else " @typed.txt ")
         await chat.press("enter")
         await chat.idle()
         texts = [message.text for message in chat.session._main.agent.conversation.history]
         assert "content of typed.txt" in texts[0]
         assert "content of pasted.txt" not in texts[0]
-        assert texts[0].count("@pasted.txt") == 40
+        assert texts[0].count("@pasted.txt") == max(1, pasted.count("@pasted.txt"))
+        await chat.shows("@pasted.txt: not attached")
+
+
+async def test_a_paste_that_was_changed_in_an_editor_names_no_files(tmp_path: Path) -> None:
+    chips = PasteChips()
+    text = chips.add_paste("see @pasted.txt\n" * 40) + chips.add_paste("and @short.txt")
+    names = chips.pasted_names()
+    whole = chips.full(text)
+    chips.clear()
+    chips.names += names
+    assert "@" not in str(chips.typed(whole))

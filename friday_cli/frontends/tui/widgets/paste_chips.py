@@ -9,6 +9,8 @@ from friday_cli.core.text.sanitize import sanitize_line
 
 LINES, CHARS = 10, 1_000
 """A paste with more than this becomes a chip."""
+_NAMED = pattern(r"@\S+")
+"""What would name a file."""
 _PASTE = pattern(r"\[Pasted #(\d+) \+\d+ lines?\]")
 _IMAGE = pattern(r"\[Image #(\d+)(?: [^\]\n]*)?\]")
 
@@ -19,11 +21,14 @@ class PasteChips:
     def __init__(self) -> None:
         self._pastes: dict[int, str] = {}
         self._images: dict[int, Image] = {}
+        self.names: list[str] = []
+        """What short pastes have of the form `@name`: it names no files."""
 
     def add_paste(self, text: str) -> str:
         """The text to insert for a paste: the paste itself, or a chip if it is long."""
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARS:
+            self.names += _NAMED().findall(text)
             return text
         number = max(self._pastes, default=0) + 1
         self._pastes[number] = text
@@ -45,8 +50,10 @@ class PasteChips:
         return _PASTE().sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
 
     def typed(self, text: str) -> str | None:
-        """`text` without the chips of pastes; None if there are none."""
+        """`text` without the chips of pastes and without the names in short ones; None if there are none."""
         bare = _PASTE().sub(lambda found: "" if int(found[1]) in self._pastes else found[0], text).strip("\n")
+        for name in self.names:
+            bare = bare.replace(name, "", 1)
         return None if bare == text.strip("\n") else bare
 
     def images(self, text: str) -> tuple[Image, ...]:
@@ -58,6 +65,11 @@ class PasteChips:
         """`text` with pastes in place of their chips, and without the chips of pictures."""
         return _IMAGE().sub(lambda found: "" if int(found[1]) in self._images else found[0], self.full(text)).strip(" ")
 
+    def pasted_names(self) -> list[str]:
+        """The names in all pastes, for a text in which chips are replaced by what was pasted."""
+        return [*self.names, *(name for text in self._pastes.values() for name in _NAMED().findall(text))]
+
     def clear(self) -> None:
         """Forget the pastes: the prompt is empty."""
+        self.names.clear()
         self._pastes.clear()

@@ -201,7 +201,9 @@ class Prompt(TextArea):
 
         text = await edited(self.app, self.full_text)
         if text is not None:
+            pasted = self.chips.pasted_names()
             self.composer.clear()
+            self.chips.names += pasted
             self.composer.put(text)
 
     def action_page(self, by: int) -> None:
