@@ -30,6 +30,7 @@ from friday_cli.core.text.untrusted import wrap_untrusted
 
 from .catalog import OfferedTool
 from .connection import Reply, ServerCall, ServerConnection
+from .portable_schema import portable
 
 MOST_DESCRIPTION = 2_000
 """Characters of a tool's description."""
@@ -77,12 +78,14 @@ def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, o
         return await connection.call(offered.name, arguments, call)
 
     about = sanitize(offered.description)[:MOST_DESCRIPTION] or f"The tool {offered.name} of the MCP server."
+    schema, more = portable(offered.schema)
+    about = f"{about}\n{sanitize(more)}" if more else about
     read_only = offered.read_only and connection.entry.readonly
     return _tool(
         connection,
         name,
         about,
-        offered.schema or {"type": "object"},
+        schema,
         send,
         read_only=read_only,
         output_chars=output_chars,

@@ -2,7 +2,7 @@
 
 Arguments, `KEY=VALUE` or a word: `era=modern|legacy|strict` (strict ends at an unknown first request), `tools=N` more tools,
 `log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` with
-the first call, `resources`, `pattern` for a tool whose schema has a slow one, `words=TEXT` as instructions.
+the first call, `resources`, `pattern` for a tool whose schema has a slow one, `either` for one whose arguments are alternatives, `words=TEXT` as instructions.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ def tools() -> list[dict[str, Any]]:
     found += [tool(name) for name in names]
     pattern = {"type": "object", "properties": {"text": {"type": "string", "pattern": "(a+)+$"}}}
     found += [tool("pattern", outputSchema=pattern)] * ("pattern" in WORDS)
+    point = {"type": "object", "properties": {"x": {"type": "integer", "exclusiveMinimum": 0}}}
+    either = {"$defs": {"point": point}, "properties": {"name": {"type": "string"}, "at": {"$ref": "#/$defs/point"}}}
+    ways = [{"required": ["name"]}, {"required": ["at"]}]
+    found += [{**tool("either"), "inputSchema": {**either, "type": "object", "anyOf": ways}}] * ("either" in WORDS)
     found.append(tool("look", annotations={"readOnlyHint": True}))
     return [*found, tool("new")] if state["changed"] and not WORDS["change"] else found
 

@@ -34,8 +34,8 @@ _STOPS: dict[str, Stop] = {
     "end_turn": "end_turn", "stop_sequence": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens",
     "pause_turn": "pause_turn", "refusal": "refusal", "model_context_window_exceeded": "context",
 }  # fmt: skip
-_USUAL = {None, "standard"}
-"""Tiers and speeds that have the list price."""
+_USUAL = (None, "standard", "global", "not_available")
+"""Tiers, speeds and places that have the list price."""
 _MOST = 10**9
 
 
@@ -183,7 +183,11 @@ class AnthropicStream(ReplyStream):
         estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
-        estimated = estimated or not {reported.get("service_tier"), reported.get("speed")} <= _USUAL
+        told = [reported.get(key) for key in ("service_tier", "speed", "inference_geo")]
+        steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
+        estimated = (
+            estimated or any(word not in _USUAL for word in told) or any(s.get("type") != "message" for s in steps)
+        )
         return Usage(
             fresh,
             read,
