@@ -246,6 +246,13 @@ class NotifySettings(Struct, frozen=True, forbid_unknown_fields=True):
     needs you for more than five seconds, and at the end of a long turn, with what it is as its last word. Empty: none."""
 
 
+class ChatSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The screen of the chat. A project cannot set this."""
+
+    vim: bool = False
+    """Whether the prompt has the keys of vim: Esc is normal mode, `i` insert mode, `v` visual mode (docs/keys.md)."""
+
+
 class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Earlier contents of files that agents changed, for `friday sessions rewind`. They are stored next to the sessions,
     outside your folders, and removed with their session; see rewind.md."""
@@ -327,6 +334,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     agents: AgentSettings = AgentSettings()
     context: ContextSettings = ContextSettings()
     tools: ToolSettings = ToolSettings()
+    tui: ChatSettings = ChatSettings()
     notify: NotifySettings = NotifySettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()

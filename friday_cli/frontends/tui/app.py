@@ -143,7 +143,7 @@ class FridayApp(App[int]):
         self.refresher.folder.read_branch()
         if self._pick:
             await self.input.pick_session()
-        self.themes.use_settings(await asyncio.to_thread(theme.configured, self.cwd) or self.themes.chosen)
+        await _use_settings(self)
         self.input.profiles = await asyncio.to_thread(status_text.profiles, self.cwd, self.controller.options.trusted)
         await self.input.load_customs()
         for problem in self.services.keys.problems[:3]:
@@ -175,7 +175,8 @@ class FridayApp(App[int]):
     async def action_back(self) -> None:
         """Esc: close the list or field that has the focus, or stop what runs; then leave the tree, go back to the prompt.
         Twice when none applies: rewind."""
-        chat = self.chat
+        chat, area = self.chat, self.chat.composer.area
+        left_mode, area.left_mode = area.has_focus and area.left_mode, False
         if chat.leave_marking() or chat.find_bar.close() or chat.composer.close_list():
             return
         panel = chat.body.panel
@@ -187,6 +188,8 @@ class FridayApp(App[int]):
             chat.composer.aim_at_main()
             chat.composer.area.focus()
             self.services.say_note("Stopped.")
+        elif left_mode:
+            pass
         elif panel.has_focus_within:
             chat.body.leave_panel()
         elif not chat.composer.area.has_focus and not chat.welcome:
@@ -281,3 +284,18 @@ class FridayApp(App[int]):
 
     def _print_error_renderables(self) -> None:
         self._exit_renderables.clear()
+
+
+async def _use_settings(app: FridayApp) -> None:
+    """Use the settings of the screen; none where they cannot be read (opening the session reports why)."""
+    from friday_cli.session import lists
+
+    try:
+        settings = await asyncio.to_thread(lists.settings, app.cwd)
+    except FridayError:
+        return
+    app.themes.use_settings(settings.theme)
+    if settings.tui.vim:
+        from .widgets.vim_prompt import use_vim
+
+        use_vim(app.chat.composer, True)

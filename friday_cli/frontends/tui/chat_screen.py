@@ -27,7 +27,7 @@ from .widgets.completer import Suggest
 from .widgets.composer import Composer
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
-from .widgets.text_input import Prompt
+from .widgets.text_input import Prompt, begin_typing
 from .widgets.transcript import Transcript
 from .widgets.transcript_messages import TextTyped
 from .widgets.welcome import Welcome
@@ -165,6 +165,7 @@ class ChatScreen(Screen[None]):
         if not any(event.key in keymap.held(node) for node in self.ancestors_with_self):
             event.stop()
             self.composer.area.focus()
+            begin_typing(self.composer.area)
             self.composer.area.insert(event.character)
 
     def on_resize(self, event: Resize) -> None:
@@ -213,6 +214,7 @@ class ChatScreen(Screen[None]):
         elif len(message.text) > 1:
             await self.composer.area.paste(message.text)
         else:
+            begin_typing(self.composer.area)
             self.composer.area.insert(message.text)
 
     def on_agent_tree_answer_requested(self, message: AgentTree.AnswerRequested) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
@@ -52,6 +53,7 @@ class InputController:
         self.say_note, self.copy_text = services.say_note, services.copy_text
         self.choose, self.search = services.choose, services.search
         self.offer, self.leave = chat.offer, leave
+        self.use_vim = partial(_use_vim, self)
         self.first = first
         """The message of the command line, until it is sent."""
         self.profiles: list[tuple[str, str]] = []
@@ -272,6 +274,12 @@ class InputController:
     async def use_theme(self, name: str) -> None:
         if name := name or await self._themes.pick(self.search) or "":
             self.say_note(f"Theme: {self._themes.choose(name)}")
+
+
+async def _use_vim(chat: InputController, wanted: bool | None) -> None:
+    from .widgets.vim_prompt import switch_vim
+
+    chat.say_note(await switch_vim(chat._chat.composer, wanted))
 
 
 def _read_only(chat: InputController) -> bool:

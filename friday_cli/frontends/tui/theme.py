@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from textual.app import App
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import UsageError
 
 from .commands.context import SearchRow
 from .state import preferences
@@ -125,13 +124,3 @@ class ThemeController:
     def _require_colours(self) -> None:
         if self._app.no_color:
             raise UsageError("NO_COLOR is set: there are no colours to choose from.")
-
-
-def configured(cwd: Path) -> str:
-    """The theme that the settings of a folder name, "" where they cannot be read."""
-    from friday_cli.session import lists
-
-    try:
-        return lists.settings(cwd).theme
-    except FridayError:
-        return ""

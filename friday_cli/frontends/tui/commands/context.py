@@ -98,5 +98,8 @@ class CommandContext(Protocol):
     def focus_tree(self) -> None:
         """Go to the tree of agents."""
 
+    async def use_vim(self, wanted: bool | None) -> None:
+        """Use vim keys in the prompt or not, and keep that in the settings; None changes it. Raises FridayError."""
+
     async def use_theme(self, name: str) -> None:
         """Change the theme; "" lets the user choose. Raises FridayError."""

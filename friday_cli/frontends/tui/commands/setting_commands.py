@@ -49,6 +49,11 @@ async def _theme(chat: CommandContext, rest: str) -> None:
     await chat.use_theme(rest)
 
 
+@command("vim", "Vim keys in the prompt: on or off")
+async def _vim(chat: CommandContext, rest: str) -> None:
+    await chat.use_vim(None)
+
+
 @command(
     "config",
     "Your settings: change one, or show those that you changed",

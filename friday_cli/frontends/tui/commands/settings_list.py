@@ -16,7 +16,7 @@ CHANGEABLE = (
     "limits.max_cost", "limits.timeout", "agents.delegation.enabled", "agents.delegation.max_concurrent",
     "agents.delegation.max_batch", "agents.delegation.long_results", "context.compact_at", "tools.bash_timeout",
     "tools.bash_max_timeout", "tools.output_chars", "checkpoints.commands", "checkpoints.megabytes", "retention.days",
-    "retention.gigabytes",
+    "retention.gigabytes", "tui.vim",
 )  # fmt: skip
 
 
@@ -38,6 +38,8 @@ async def change_setting(chat: CommandContext, key: str, value: str) -> None:
     value = value or await _choose_value(chat, key) or ""
     if not value:
         return
+    if key == "tui.vim":
+        return await chat.use_vim(value == "true")
     path = await asyncio.to_thread(_write, key, value)
     where = f"{key} = {value}, saved in {with_tilde(path)}"
     if chat.controller.working or chat.controller.state.working:

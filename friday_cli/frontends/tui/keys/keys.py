@@ -44,6 +44,25 @@ HINTED = {
 """Hints that name a key which users can change."""
 
 
+_VIM = """## Vim keys in the prompt
+
+`/vim` turns them on and off, as does `tui.vim = true` in the settings. The prompt begins in insert mode, and again after a
+message; its line shows the mode. Enter sends in every mode, and Esc stops what runs in every mode.
+
+| keys | what they do |
+|---|---|
+| `Esc` | normal mode |
+| `i` `a` `I` `A` `o` `O` | insert mode: here, behind, at the begin or end of the row, in a new row below or above |
+| `h` `j` `k` `l` `w` `b` `e` `W` `B` `E` `0` `^` `$` `gg` `G` `fx` `Fx` `tx` `Tx` | move; `k` in the first row goes to earlier prompts |
+| `d` `c` `y` with a motion, `iw` or `aw`, or twice for the row | delete, change, copy |
+| `x` `X` `D` `C` `Y` `s` `S` `rx` `~` `J` | one character, the rest of the row, replace, change the case, join rows |
+| `p` `P` | put what was deleted or copied behind or before the cursor |
+| `u` `U` | undo, redo |
+| `v` `V` | mark characters or rows, then `d` `c` `y` `p`; `o` goes to the other end |
+
+A number before a key repeats it, as in `3w` or `2dd`."""
+
+
 def places() -> list[tuple[str, list[Binding]]]:
     """Every place with its bindings."""
     from ..widgets.agent_panel import AgentPanel
@@ -98,7 +117,7 @@ def keys_page(chosen: Mapping[str, str] | None = None) -> str:
             name = binding.id or ""
             keys = ", ".join(_key(key) for key in mine.get(name, binding.key).split(","))
             parts[-1] += f"\n| `{keys}` | {binding.description}{' (yours)' if name in mine else ''} | `{name}` |"
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _VIM]) + "\n"
 
 
 if __name__ == "__main__":

@@ -116,5 +116,8 @@ class PlainContext:
 
         self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
 
+    async def use_vim(self, wanted: bool | None) -> None:
+        raise UsageError("Vim keys are not available with --plain.")
+
     async def use_theme(self, name: str) -> None:
         raise UsageError("Themes are not available with --plain.")

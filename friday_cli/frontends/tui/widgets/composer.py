@@ -17,7 +17,7 @@ from .completer import Completer, Suggest
 from .completion_popup import Popup
 from .message_queue import Draft, MessageQueue
 from .paste_chips import PasteChips
-from .text_input import Prompt
+from .text_input import Prompt, begin_typing
 
 MAX_RESTORED = 50_000
 """Longest draft restored as text, in characters; a longer one is restored as a chip."""
@@ -108,6 +108,7 @@ class Composer(Vertical):
         pictures = chips.images(text)
         self.history.add(chips.bare(text))
         self.clear()
+        begin_typing(self.area)
         if text.startswith("!") and not path:
             command = text.lstrip("!").strip()
             if command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -19,6 +19,9 @@ from friday_cli.core.text.sanitize import sanitize
 from ..state import keymap
 from ..terminal import images
 from .paste_chips import PasteChips
+
+if TYPE_CHECKING:
+    from .vim_keys import VimKeys
 
 
 async def _run_binding(widget: Widget, event: events.Key) -> bool:
@@ -88,28 +91,36 @@ class Prompt(TextArea):
         )
         self.ignore_change = False
         """Whether the next change is not typed, and completion ignores it."""
+        self.vim: VimKeys | None = None
+        self.left_mode = False
+        """Whether the last Esc left a mode of vim: it does nothing else then, except to stop what runs."""
 
     async def _on_key(self, event: events.Key) -> None:
-        if not await _run_binding(self, event):
+        if self.vim is not None and event.key == "escape":
+            self.left_mode = self.vim.escape()
+        elif self.vim is not None and self.vim.press(event.key, event.character):
+            event.stop()
+            event.prevent_default()
+        elif not await _run_binding(self, event):
             await super()._on_key(event)
 
     def validate_selection(self, selection: Selection) -> Selection:
         """A chip is one thing: neither the cursor nor the end of a selection is inside it."""
-        return Selection(self._outside(selection.start), self._outside(selection.end))
+        return Selection(self.outside(selection.start), self.outside(selection.end))
 
     def get_cursor_left_location(self) -> tuple[int, int]:
-        return self._outside(super().get_cursor_left_location(), left=True)
+        return self.outside(super().get_cursor_left_location(), left=True)
 
     def get_cursor_right_location(self) -> tuple[int, int]:
-        return self._outside(super().get_cursor_right_location(), left=False)
+        return self.outside(super().get_cursor_right_location(), left=False)
 
     def get_cursor_word_left_location(self) -> tuple[int, int]:
-        return self._outside(super().get_cursor_word_left_location(), left=True)
+        return self.outside(super().get_cursor_word_left_location(), left=True)
 
     def get_cursor_word_right_location(self) -> tuple[int, int]:
-        return self._outside(super().get_cursor_word_right_location(), left=False)
+        return self.outside(super().get_cursor_word_right_location(), left=False)
 
-    def _outside(self, location: tuple[int, int], *, left: bool | None = None) -> tuple[int, int]:
+    def outside(self, location: tuple[int, int], *, left: bool | None = None) -> tuple[int, int]:
         """`location` (row, column), moved to the begin or the end of the chip that it is inside of; without `left` to the
         nearer one."""
         row, column = location
@@ -217,3 +228,9 @@ class Prompt(TextArea):
         last = self.document.line_count - 1
         if select or not self.composer.down(last_row=self.cursor_location[0] == last):
             super().action_cursor_down(select)
+
+
+def begin_typing(prompt: Prompt) -> None:
+    """What comes next is typed into the text, not a command of vim."""
+    if prompt.vim is not None:
+        prompt.vim.insert()
