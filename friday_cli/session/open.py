@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -75,12 +75,12 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         context = await read_context(options, env)
         session = options.resume or new_id()
         store, ownership, *unsaved = await _own_session(store, session, new=not options.resume)
-        context.notices += (*unsaved,)
         ownership.keep_alive()
         try:
             await history.read()  # another process may have added events before this one owned the session
             parts = _build(options, context, history, store=store, ownership=ownership, session=session)
-            await _begin(parts, context, history, new=not options.resume)
+            begun = [Notice(text, "error") for text in unsaved]
+            await _begin(parts, context, history, begun, new=not options.resume)
             return parts
         except BaseException:
             ownership.release()
@@ -113,9 +113,11 @@ def _offline_s(options: Options, settings: config.Settings) -> float:
     return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
 
 
-async def _begin(parts: SessionParts, context: OpenContext, history: EventHistory, *, new: bool) -> None:
-    """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
-    done before, so that a failed opening leaves no session behind."""
+async def _begin(
+    parts: SessionParts, context: OpenContext, history: EventHistory, begun: Sequence[Notice], *, new: bool
+) -> None:
+    """Write the first events of the session, with the notices `begun`, or restore its agents. Everything that can fail for a
+    person's reasons was done before, so that a failed opening leaves no session behind."""
     store, log = parts.store, parts.log
     if new:
         with suppress(Unwritable):  # the log reports it at its first event, and continues in memory
@@ -135,8 +137,8 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     await parts.sub_agents.keep(history.envelopes)
     if parts.servers is not None:
         parts.servers.begin()
-    if context.notices:
-        await log.emit("a", *(Notice(text, "warning") for text in context.notices))
+    if context.notices or begun:
+        await log.emit("a", *(Notice(text, "warning") for text in context.notices), *begun)
     if parts.services.hooks is not None:
         from friday_cli.agents.hooks.setup import announce
 

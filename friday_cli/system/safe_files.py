@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
@@ -36,24 +36,49 @@ def open_parent(root: Path, path: Path, *, make: bool = False) -> contextlib.Abs
     return opened_folder(root, path.parent.relative_to(root).parts, make=make)
 
 
-def read(root: Path, path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file. Raises OSError, and ToolError if it is not a regular file."""
+MOST_SKIPPED = 4_000_000_000
+"""Bytes in which the beginning of a line is looked for."""
+
+
+def read(root: Path, path: Path, limit: int, skip: int = 0) -> bytes:
+    """At most `limit` bytes of a regular file, after its first `skip` lines. Raises OSError, and ToolError if it is not a
+    regular file or has not so many lines."""
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with open_parent(root, path) as folder:
-        return _read(folder, path.name, limit)
+        return _read(folder, path.name, limit, skip)
 
 
-def _read(folder: int, name: str, limit: int) -> bytes:
+def _read(folder: int, name: str, limit: int, skip: int = 0) -> bytes:
     _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
     fd = os.open(name, FILE, dir_fd=folder)
     with os.fdopen(fd, "rb", buffering=0) as file:
         size = _require_file(os.fstat(fd)).st_size
+        _skip_lines(file, skip)
         pieces, room = [], limit
         while room > 0 and (piece := file.read(min(room, max(size + 1, 65536)))):
             pieces.append(piece)
             room -= len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _skip_lines(file: IO[bytes], lines: int) -> None:
+    """Set the position to the beginning of the line after so many. Raises ToolError if the file ends before, or it is too far away."""
+    at, left = 0, lines
+    while left:
+        piece = file.read(1 << 20)
+        if not piece or at > MOST_SKIPPED:
+            if not piece:
+                raise ToolError(f"it has only {lines - left:,} lines; offset {lines + 1:,} is past the end.")
+            raise ToolError(f"line {lines + 1:,} is too far from its beginning.", hint="Use grep or bash.")
+        if (count := piece.count(b"\n")) < left:
+            at, left = at + len(piece), left - count
+            continue
+        end = -1
+        for _ in range(left):
+            end = piece.index(b"\n", end + 1)
+        file.seek(at + end + 1)
+        return
 
 
 def _require_file(found: os.stat_result) -> os.stat_result:

@@ -58,8 +58,8 @@ class WorkspaceFiles:
     async def entries(self, path: Path) -> list[DirectoryEntry]:
         return await self._on_disk(safe_files.entries, path)
 
-    async def read(self, path: Path, *, limit: int) -> bytes:
-        return await self._on_disk(safe_files.read, path, limit)
+    async def read(self, path: Path, *, limit: int, skip: int = 0) -> bytes:
+        return await self._on_disk(safe_files.read, path, limit, skip)
 
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         async with self.write_hook.changing(agent, [(path, FileContent(FILE, data))]):

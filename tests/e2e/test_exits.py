@@ -302,3 +302,13 @@ def test_the_store_on_a_full_disk(friday: Friday, blocks: int) -> None:
     ran = friday.shell(f"ulimit -f {blocks}; exec FRIDAY")
     assert (ran.code, ran.out) == (0, "well\n")
     assert "is not saved" in ran.err or "no longer saved" in ran.err
+
+
+@pytest.mark.parametrize("form", [("--output-format", "stream-json"), ("--output-format", "json"), ("--quiet",)])
+def test_a_session_that_cannot_be_saved_is_told_on_standard_error_whatever_the_output(
+    friday: Friday, form: tuple[str, ...]
+) -> None:
+    friday.plays("agents: {a: [{text: '%s', calls: [{name: list_dir}]}, {text: well}]}" % ("x" * 135_000))
+    ran = friday.shell(f"ulimit -f 108; exec FRIDAY {' '.join(form)}")
+    assert ran.code == 0
+    assert ran.err.count("saved") == 1

@@ -78,7 +78,7 @@ async def test_where_nothing_can_be_kept_it_lives_in_memory(
     assert data_dir().read_text(encoding="utf-8") == "a file"
     assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
     (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
-    assert (notice.level, "This session is not saved" in notice.text) == ("warning", True)
+    assert (notice.level, "This session is not saved" in notice.text) == ("error", True)
     results = [
         r.text for e in log if e.agent == "a" and isinstance(e.event, MessageAdded) for r in e.event.message.results
     ]

@@ -125,7 +125,12 @@ async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(harness: T
             file.write(b"0123456789abcde\n" * 6000)
     text = await harness.text("read_file", path="big", limit=1)
     assert text.startswith("1\tfirst\n")
-    assert "18.3 MB in total; only the first 16.0 MB" in text
+    assert "the file has 18.3 MB; lines 1-1; continue with offset=2]" in text
+    assert (await harness.text("read_file", path="big", offset=1_200_002)).startswith("1200002\t0123456789abcde\n[")
+    assert "lines 1,200,002-1,200,002 of 1,200,002]" in await harness.text("read_file", path="big", offset=1_200_002)
+    assert "has only 1,200,002 lines; offset 1,200,003" in await harness.error(
+        "read_file", path="big", offset=1_200_003
+    )
     assert "larger than" in await harness.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
 
 
@@ -134,7 +139,7 @@ async def test_the_one_line_of_a_file_too_large_is_shown_from_its_beginning(harn
     (harness.root / "one.json").write_bytes(b"first" + "é".encode() * 8_400_000)
     text = await harness.text("read_file", path="one.json")
     assert text.startswith("1\tfirstéé")
-    assert "only the first 16.0 MB" in text
+    assert "the file has 16.0 MB" in text
     assert "encoding" not in text
 
 

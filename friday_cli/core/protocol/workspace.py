@@ -125,8 +125,9 @@ class Workspace(Protocol):
     async def entries(self, path: Path) -> list[DirectoryEntry]:
         """The entries of a folder, sorted. Raises ToolError when it is not a folder or cannot be read."""
 
-    async def read(self, path: Path, *, limit: int) -> bytes:
-        """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and unreadable files."""
+    async def read(self, path: Path, *, limit: int, skip: int = 0) -> bytes:
+        """At most `limit` bytes of a regular file, after its first `skip` lines. Raises ToolError for folders, devices, FIFOs,
+        unreadable files and those with fewer lines."""
 
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         """Replace a file atomically, with its mode; missing parent folders are created. Returns the sha256 of `data`.

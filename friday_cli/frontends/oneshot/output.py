@@ -72,8 +72,16 @@ class OutputWriter:
         self._denied_before = len(self.state.denials)
 
     def apply(self, envelope: Envelope) -> None:
-        """Apply one event of this run."""
+        """Apply one event of this run. What is lost is told on standard error, too, whatever reads the output."""
         self.state.apply(envelope)
+        if isinstance(envelope.event, Notice) and self._tells(envelope.event):
+            self._remark(envelope.event.text)
+
+    def _tells(self, notice: Notice) -> bool:
+        return notice.level != "info"
+
+    def _remark(self, text: str) -> None:
+        remark(text)
 
     def finish(self, outcome: RunResult, code: int) -> None:
         """The run has ended; the process exits with `code`."""
@@ -96,6 +104,9 @@ class StreamWriter(OutputWriter):
         if not isinstance(envelope.event, LIVE):
             sys.stdout.buffer.flush()
 
+    def _tells(self, notice: Notice) -> bool:
+        return notice.level == "error"  # the others are read from the stream
+
 
 def _json(envelope: Envelope) -> bytes:
     try:
@@ -113,11 +124,6 @@ class JsonWriter(OutputWriter):
     def __init__(self, session: str) -> None:
         super().__init__()
         self._session = session
-
-    def apply(self, envelope: Envelope) -> None:
-        super().apply(envelope)
-        if isinstance(envelope.event, Notice) and envelope.event.level != "info":
-            remark(envelope.event.text)
 
     def finish(self, outcome: RunResult, code: int) -> None:
         state = self.state
@@ -249,8 +255,6 @@ class TextWriter(OutputWriter):
                 self._answer.finish_reply(event.message.text)
         if isinstance(event, AgentFinished):
             self._ended[envelope.agent] = None
-        if isinstance(event, Notice) and not self._quiet:
-            self._remark(event.text)
         if isinstance(event, AttemptFailed) and not (self._quiet or self._progress):
             self._report_wait(envelope.agent, event)
         elif isinstance(event, TurnFinished):
@@ -259,6 +263,9 @@ class TextWriter(OutputWriter):
             self._remark(f"{envelope.agent}: waiting: {event.cap}. `friday budget set` raises it.")
         if self._area:
             self._area.update(self._lines)
+
+    def _tells(self, notice: Notice) -> bool:
+        return notice.level == "error" or not self._quiet
 
     def finish(self, outcome: RunResult, code: int) -> None:
         if self._area:

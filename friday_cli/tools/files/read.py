@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
 
@@ -62,16 +62,19 @@ async def _read(context: ToolContext, args: ReadArguments) -> Output:
         text = f"{label}: an image, {dimensions}, {size(len(data))}."
         return Output(text, TextDisplay(text), facts, (image,))
     large = len(data) > LIMIT
-    source, digest = await decode_and_hash(_beginning(data) if large else data)
+    skipped = 0
+    if large and data.count(b"\n", 0, LIMIT) < args.offset and b"\0" not in data[:4096]:
+        skipped = args.offset - 1
+        data = await workspace.read(path, limit=LIMIT + 1, skip=skipped)
+    more = len(data) > LIMIT
+    source, digest = await decode_and_hash(_beginning(data) if more else data)
     if source is None:
         hint = " Use document_query for PDF." if data.startswith(b"%PDF") else ""
         kind = "a PDF document" if hint else kind_of(data)
         raise ToolError(f"{label} is {kind} ({size(found.size)}), not text.{hint}")
     remarks = []
     if large:
-        remarks.append(
-            f"{size(found.size)} in total; only the first {size(LIMIT)} can be read: use grep or bash for the rest"
-        )
+        remarks.append(f"the file has {size(found.size)}")
     else:
         context.seen.hashes[str(path)] = digest
     if source.encoding != "utf-8":
@@ -82,7 +85,7 @@ async def _read(context: ToolContext, args: ReadArguments) -> Output:
     if path.suffix == ".ipynb" and (cells := notebook.render(text)) is not None:
         text = cells
         remarks.append("a notebook, shown as cells; edit_file changes its JSON")
-    return _numbered(label, text, args, remarks, facts)
+    return _numbered(label, _Lines(_split(text), skipped, more), args, remarks, facts)
 
 
 def _beginning(data: bytes) -> bytes:
@@ -93,18 +96,36 @@ def _beginning(data: bytes) -> bytes:
     return data[:LIMIT].rpartition(b"\n")[0] or data[:end]
 
 
-def _numbered(label: str, text: str, args: ReadArguments, remarks: list[str], facts: ToolFacts) -> Output:
-    """Numbered lines from `offset`, and a last line that tells what is omitted."""
+def _split(text: str) -> list[str]:
     lines = text.replace("\r\n", "\n").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    if not lines:
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+class _Lines(NamedTuple):
+    """The lines that were read of a file, after the first `skipped` ones. `more`: others follow, and how many is not known."""
+
+    found: list[str]
+    skipped: int = 0
+    more: bool = False
+
+    @property
+    def last(self) -> int:
+        """The lines of the file up to the last one that was read."""
+        return self.skipped + len(self.found)
+
+
+def _numbered(label: str, lines: _Lines, args: ReadArguments, remarks: list[str], facts: ToolFacts) -> Output:
+    """Numbered lines from `offset`, and a last line that tells what is omitted."""
+    if not lines.last:
         return Output(f"({label} is empty)", TextDisplay(f"{label}: empty"), facts)
-    if args.offset > len(lines):
-        raise ToolError(f"{label} has only {len(lines):,} lines; offset {args.offset:,} is past the end.")
+    if args.offset > lines.last:
+        if lines.more:
+            raise ToolError(f"Line {args.offset:,} of {label} is too far from its beginning.", hint="Use grep or bash.")
+        raise ToolError(f"{label} has only {lines.last:,} lines; offset {args.offset:,} is past the end.")
     out: list[str] = []
     remaining = MAX_CHARACTERS
-    for number, line in enumerate(lines[args.offset - 1 : args.offset - 1 + args.limit], args.offset):
+    first = args.offset - 1 - lines.skipped
+    for number, line in enumerate(lines.found[first : first + args.limit], args.offset):
         if len(line) > MAX_LINE_CHARACTERS:
             line = f"{line[:MAX_LINE_CHARACTERS]} [truncated: the line has {len(line):,} characters]"
         remaining -= len(line) + 8
@@ -112,9 +133,9 @@ def _numbered(label: str, text: str, args: ReadArguments, remarks: list[str], fa
             break
         out.append(f"{number}\t{line}")
     last = args.offset - 1 + len(out)
-    if args.offset > 1 or last < len(lines):
-        more = f"; continue with offset={last + 1}" if last < len(lines) else ""
-        remarks.append(f"lines {args.offset:,}-{last:,} of {len(lines):,}{more}")
+    if args.offset > 1 or last < lines.last or lines.more:
+        more = f"; continue with offset={last + 1}" if last < lines.last or lines.more else ""
+        remarks.append(f"lines {args.offset:,}-{last:,}{'' if lines.more else f' of {lines.last:,}'}{more}")
     if remarks:
         out.append(f"[{'; '.join(remarks)}]")
     facts = ToolFacts(read=facts.read, lines={label: ((args.offset, last),)})
