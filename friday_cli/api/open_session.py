@@ -15,6 +15,7 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.subagents.run import finish_despite_cancel
+from friday_cli.session.commands import AnswerQuestion, ApplyWorktree, DiscardWorktree, Stop
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
@@ -195,17 +196,17 @@ class OpenSession:
         """Stop the sub-agent of a delegation. One that cannot start, such as while it waits for a permission, is stopped with all
         agents of the session."""
         if not (await asyncio.wait([starting], timeout=START_S))[0]:
-            await self._session.stop("a")
+            await self._session.do(Stop())
         with suppress(UsageError, asyncio.CancelledError):
-            await self._session.stop(await starting)
+            await self._session.do(Stop(await starting))
 
     async def apply_worktree(self, agent: str) -> tuple[str, ...]:
         """Apply what an ended agent changed in its worktree, all or nothing; returns the paths. Raises UsageError."""
-        return tuple(change.path for change in await self._session.apply_worktree(agent))
+        return tuple(change.path for change in await self._session.do(ApplyWorktree(agent)))
 
     async def discard_worktree(self, agent: str) -> None:
         """Remove the worktree of an ended agent with its changes. Raises UsageError."""
-        await self._session.discard_worktree(agent)
+        await self._session.do(DiscardWorktree(agent))
 
     # ---- all agents ----------------------------------------------------------------
 
@@ -221,17 +222,17 @@ class OpenSession:
             if answer not in ("allow", "deny"):
                 raise UsageError(f"A permission is answered by 'allow' or 'deny', not {answer!r}.")
             answer = ApprovalAnswer("allow" if answer == "allow" else "deny")
-        return asked is not None and await self._session.answer(ask, answer)
+        return asked is not None and await self._session.do(AnswerQuestion(ask, answer))
 
     async def stop(self, agent: str = "a", *, wrap_up: bool = False) -> None:
         """Stop an agent and all below it, and wait for that. `wrap_up`: it gets one last turn to return what it has."""
         level: Literal["cancel", "abort"] = "cancel" if wrap_up else "abort"
         prompting = self._prompting
         waits = agent == "a" and prompting is not None and not prompting.begun.is_set()
-        await self._session.stop(agent, level=level)
+        await self._session.do(Stop(agent, level))
         if waits and prompting is not None:  # its run begins now
             await prompting.begun.wait()
-            await self._session.stop(agent, level=level)
+            await self._session.do(Stop(agent, level))
 
     async def close(self) -> None:
         """Stop all agents and write all events; `open` does this at the end of its block."""

@@ -105,6 +105,8 @@ class Stop(Command[int], frozen=True, tag="stop"):
 
     path: str = "a"
     level: Literal["cancel", "abort"] = "abort"
+    keep_background: bool = False
+    """Whether sub-agents in the background continue."""
 
 
 class SendToBackground(Command[bool], frozen=True, tag="send_to_background"):

@@ -63,7 +63,7 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.LoadSkill: lambda session, do: session.skills.load(do.skill, do.arguments),
     c.AnswerQuestion: lambda session, do: session.answer(do.ask_id, do.answer),
     c.ExplainQuestion: lambda session, do: _at_once(session.permissions.explain(do.ask_id)),
-    c.Stop: lambda session, do: session.stop(do.path, level=do.level),
+    c.Stop: lambda session, do: session.stop(do.path, level=do.level, keep_background=do.keep_background),
     c.SendToBackground: lambda session, do: session.detach(do.path),
     c.MeasureContext: lambda session, do: _at_once(session.context_size),
     c.Compact: lambda session, do: session.compact(do.instructions),

@@ -18,6 +18,7 @@ from friday_cli.extensions.commands import find_command, load
 from friday_cli.jsonrpc.connection import INVALID_PARAMS, ConnectionEnded, RpcConnection, RpcError
 from friday_cli.session import lists
 from friday_cli.session.attachments import PromptText, prompt_of_command
+from friday_cli.session.commands import AnswerQuestion, LoadSkill, SetMode, Stop
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
 from friday_cli.view.follower import SessionFollower
@@ -103,7 +104,7 @@ class AcpSession:
     async def _put(self, ask_id: str, pending: PendingAsk) -> None:
         assert isinstance(pending.event, PermissionAsked | QuestionAsked)
         with suppress(ConnectionEnded):  # nobody answers; the session is closed next
-            await self._session.answer(ask_id, await ask(self._connection, self.updates, pending))
+            await self._session.do(AnswerQuestion(ask_id, await ask(self._connection, self.updates, pending)))
 
     # ---- prompts ---------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ class AcpSession:
             if custom.skill is None:
                 message = prompt_of_command(custom, rest)
             else:
-                preface, message, _ = await self._session.skills.load(custom.skill, rest)
+                preface, message, _ = await self._session.do(LoadSkill(custom.skill, rest))
         attached, more, remarks = await self._session.attach(message)
         for remark in remarks:
             self.send(_said(f"[{remark}]\n"))
@@ -167,13 +168,13 @@ class AcpSession:
     async def cancel(self, path: str) -> None:
         """Stop an agent and all below it. Background sub-agents of the main agent continue if the client can cancel them."""
         if path != "a":
-            await self._session.stop(path, level="cancel")
+            await self._session.do(Stop(path, "cancel"))
             return
         self._cancel_turn()
         await self._stop_main()
 
     async def _stop_main(self) -> None:
-        await self._session.stop("a", keep_background=self._client.subagents)
+        await self._session.do(Stop(keep_background=self._client.subagents))
 
     def _cancel_turn(self) -> None:
         """Cancel a prompt, also before its run begins, or while it waits for sub-agents in the background."""
@@ -195,7 +196,7 @@ class AcpSession:
                     INVALID_PARAMS, f"mode: {value!r} is none of {', '.join(mode for mode in MODES if mode != 'yolo')}."
                 )
             mode: Mode = value
-            await self._session.permissions.set_mode(mode)
+            await self._session.do(SetMode(mode))
             return
         if name not in ("model", "thought_level"):
             raise RpcError(INVALID_PARAMS, f"There is no option {name!r}.")

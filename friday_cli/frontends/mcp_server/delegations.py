@@ -22,6 +22,7 @@ from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import DELEGATE_TASKS
 from friday_cli.llm import transport
+from friday_cli.session.commands import AnswerQuestion, Stop
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path, text_of
@@ -136,7 +137,7 @@ class SessionJob:
         ask = self.view.asks.get(question)
         if self._open is None or ask is None:
             return
-        if await self._open.session.answer(question, answer_of(ask, action, content)):
+        if await self._open.session.do(AnswerQuestion(question, answer_of(ask, action, content))):
             while question in self.view.asks and self._open.running and not self._open.running.done():
                 await self._open.changed(1.0)
 
@@ -145,11 +146,11 @@ class SessionJob:
             top = [run.agent for run in self._open.session.running() if run.agent.count(".") == 1]
             paths = top if self.path == "a" else [self.path]
             for path in paths:
-                _keep(asyncio.create_task(self._open.session.stop(path, level="cancel")))
+                _keep(asyncio.create_task(self._open.session.do(Stop(path, "cancel"))))
 
     async def abandon(self) -> None:
         if self._open is not None:
-            await self._open.session.stop("a")
+            await self._open.session.do(Stop())
 
 
 class Delegations:

@@ -16,6 +16,7 @@ from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import APPLY_DELEGATION, DELEGATE_TASKS, DISCARD_DELEGATION
+from friday_cli.session.commands import Stop
 from friday_cli.view import SessionView, ToolRun
 from friday_cli.view.reports.markdown import agent_markdown
 
@@ -185,7 +186,7 @@ class FridayTools:
         session, path = await self._session_of(arguments["id"])
         running = self.delegations.running(session)
         if running is not None:
-            await running.session.stop(path, level=arguments.get("mode") or "cancel")
+            await running.session.do(Stop(path, arguments.get("mode") or "cancel"))
         job = await self._job(f"{session}:{path}")
         while job.state().status == "working" and self.delegations.running(session):
             await job.changed(1.0)

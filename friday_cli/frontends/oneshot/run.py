@@ -383,7 +383,9 @@ class _OneShotRun:
                 self._stop()
 
     def _stop(self) -> None:
-        self._stopping = asyncio.ensure_future(self._session.stop("a"))
+        from friday_cli.session.commands import Stop  # most runs are not stopped
+
+        self._stopping = asyncio.ensure_future(self._session.do(Stop()))
 
     def _code(self, outcome: RunResult) -> int:
         if outcome.status == "cancelled":
