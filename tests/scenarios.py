@@ -21,6 +21,7 @@ from friday_cli.core.protocol.events import (
     Denied,
     Detached,
     Envelope,
+    HandedBack,
     InboxMessage,
     IntentStated,
     MessageAdded,
@@ -33,6 +34,7 @@ from friday_cli.core.protocol.events import (
     QuestionAsked,
     SessionStarted,
     StatusChanged,
+    TakenOver,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -43,6 +45,7 @@ from friday_cli.core.protocol.events import (
     TurnStarted,
     Verdict,
 )
+from friday_cli.core.protocol.handover import PersonPart
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
 
@@ -193,6 +196,7 @@ class _Play:
                 Verdict("redo", "model", self.words(), usage=self.usage()),
             ],
             "detach": lambda: [Detached()],
+            "take": lambda: [TakenOver(3.0), HandedBack(PersonPart(3.0, 9.0, (self.words(),)))],
             "mode": lambda: [ModeChanged("plan")],
         }
         if (kind := self.pick("turn", "turn", "turn", *simple)) == "turn":

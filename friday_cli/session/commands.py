@@ -115,6 +115,19 @@ class SendToBackground(Command[bool], frozen=True, tag="send_to_background"):
     path: str
 
 
+class TakeOver(Command[None], frozen=True, tag="take_over"):
+    """Work with a running sub-agent in place of its parent; one that has ended is resumed for it. Raises UsageError, BudgetSpent."""
+
+    path: str
+
+
+class HandBack(Command[None], frozen=True, tag="hand_back"):
+    """Hand it back to its parent, with a result of the person, or with its own if that is "". Raises UsageError."""
+
+    path: str
+    result: str = ""
+
+
 class MeasureContext(Command["ContextSize"], frozen=True, tag="measure_context"):
     """What the context window of the main agent holds now, in tokens by part."""
 
@@ -225,6 +238,8 @@ AnyCommand = (
     | RunShell
     | Stop
     | SendToBackground
+    | TakeOver
+    | HandBack
     | Compact
     | ApplyWorktree
     | DiscardWorktree

@@ -65,6 +65,8 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.ExplainQuestion: lambda session, do: _at_once(session.permissions.explain(do.ask_id)),
     c.Stop: lambda session, do: session.stop(do.path, level=do.level, keep_background=do.keep_background),
     c.SendToBackground: lambda session, do: session.detach(do.path),
+    c.TakeOver: lambda session, do: session.take_over(do.path),
+    c.HandBack: lambda session, do: session.hand_back(do.path, do.result),
     c.MeasureContext: lambda session, do: _at_once(session.context_size),
     c.Compact: lambda session, do: session.compact(do.instructions),
     c.ApplyWorktree: lambda session, do: session.apply_worktree(do.path),

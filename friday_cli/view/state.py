@@ -10,7 +10,7 @@ import msgspec
 
 from friday_cli.core.eventlog.agent_fold import fold_event
 from friday_cli.core.eventlog.collecting import collecting_later
-from friday_cli.core.eventlog.notices import NOTE, skill_text, split_notes
+from friday_cli.core.eventlog.notices import NOTE, split_notes
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope
@@ -18,6 +18,7 @@ from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED, how_it_ended
 from friday_cli.core.text.skill_marks import folded_skills
 
+from .event_notes import NOTES
 from .items import (
     OUTPUT_KEPT,
     AgentView,
@@ -31,7 +32,6 @@ from .items import (
     ToolRun,
     rewind_text,
     tool_run,
-    worktree_text,
 )
 
 
@@ -225,6 +225,10 @@ def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: floa
     state.notices.append((agent.path, note))
 
 
+def _noted(state: SessionView, agent: AgentView, event: Any, at: float) -> None:
+    agent.transcript.append(NoteItem(NOTES[type(event)](event), "info", at))
+
+
 # ---- waiting ----------------------------------------------------------------------------------------------------
 
 
@@ -374,12 +378,7 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.Verdict: _verdict,
     events.Detached: lambda state, agent, event, at: _update_clocks(state.agents, state.agents.get(agent.parent), at),
     events.InboxMessage: lambda state, agent, event, at: agent.queued.append(event),
-    events.SkillLoaded: lambda state, agent, event, at: agent.transcript.append(
-        NoteItem(skill_text(event), "info", at)
-    ),
-    events.WorktreeChanged: lambda state, agent, event, at: agent.transcript.append(
-        NoteItem(f"Worktree {worktree_text(event)}", "info", at)
-    ),
+    **dict.fromkeys(NOTES, _noted),
     events.Notice: _notice,
     events.ToolStarted: _tool_started,
     events.ToolFinished: _tool_finished,

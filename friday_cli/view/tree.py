@@ -173,7 +173,7 @@ def status_text(state: SessionView, agent: AgentView, now: float | None = None) 
 def _waits(state: SessionView, agent: AgentView, now: float) -> str:
     """What an agent with a waiting status waits for."""
     if agent.status == "waiting_user":
-        return "waits for you"
+        return "taken over by you" if agent.taken_over else "waits for you"
     if agent.status == "waiting_child":
         paths = [child.path for child in awaited_children(state.agents, agent)]
         names = sanitize_line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()

@@ -8,7 +8,8 @@ import os
 import msgspec
 import pytest
 
-from friday_cli.core.protocol.receipt import CommandRun, Finding, Receipt, checked
+from friday_cli.core.protocol.evidence import checked
+from friday_cli.core.protocol.receipt import CommandRun, Finding, Receipt
 from friday_cli.workspace.checkpoints import write_hook
 from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from tests.session.harness import Harness, does, says

@@ -28,6 +28,7 @@ from ..protocol.run_result import RESULT_CHARS, RunResult, StopReason
 from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace
 from .prefix_check import LastRequest
+from .takeover import Takeover
 
 Source = Literal["person", "parent", "harness"]
 
@@ -155,6 +156,8 @@ class Agent(msgspec.Struct, eq=False):
     """What is done, and logged, when it reads a message with a text."""
     result_chars: int = RESULT_CHARS
     """Characters of its result that its parent reads at once."""
+    takeover: Takeover | None = None
+    """While a person works with it in place of its parent."""
 
     @property
     def model(self) -> str:

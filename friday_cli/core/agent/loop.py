@@ -50,13 +50,31 @@ WRAP_UP = {
 async def run_agent(agent: Agent, services: Services) -> RunResult:
     """Take turns until there is a final answer. Raises LimitReached at a limit; call `wrap_up` then."""
     try:
-        return await _take_turns(agent, services)
+        while True:
+            result = await _take_turns(agent, services)
+            if (taken := agent.takeover) is None or result.stop_reason not in ("done", "reported"):
+                return result
+            taken.answered()
+            if (given := await _handed_back(agent)) is not None:
+                return given if given.text else result
     except StopRun as stopped:
         return RunResult("failed", stopped.stop_reason, agent.partial, stopped.message, partial=True)
     except ProviderError as error:
         return provider_failure(agent, error)
     finally:
         await close_calls(agent, services)
+
+
+async def _handed_back(agent: Agent) -> RunResult | None:
+    """While a person works with the agent: wait for what they say. Their result once they have handed it back, with the text ""
+    if they wrote none; None if the agent has something to answer, or nobody has taken it over."""
+    if (taken := agent.takeover) is None:
+        return None
+    await taken.wait(agent.slot)
+    if not taken.over:
+        return None
+    agent.takeover = None
+    return RunResult("completed", "done", taken.result)
 
 
 def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
@@ -70,6 +88,10 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
     continued = repaired = early = unfinished = 0
     reply: list[str] = []
     while True:
+        if (given := await _handed_back(agent)) is not None:
+            if given.text:
+                return given
+            await add_system_note(agent, services, f"{NOTE} The user is done. Finish your task, and return its result.")
         await drain_inbox(agent, services)
         _check_limits(agent)
         done, report = await _turn(agent, services, guard)

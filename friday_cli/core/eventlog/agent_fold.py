@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..protocol import events
+from ..protocol.handover import PersonPart
 from ..protocol.messages import NO_USAGE, Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
@@ -66,6 +67,8 @@ class AgentState(msgspec.Struct):
     tree_usage: Usage = Usage()
     asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
     worktree: events.WorktreeChanged | None = None
+    taken_over: bool = False
+    """Whether a person works with it in place of its parent."""
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
     clock: ActiveTime = msgspec.field(default_factory=ActiveTime)
 
@@ -144,6 +147,12 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.worktree = event
         case events.Detached():
             state.background = True
+        case events.TakenOver():
+            state.taken_over = True
+            state.receipt_builder.add_person(PersonPart(event.since))
+        case events.HandedBack():
+            state.taken_over = False
+            state.receipt_builder.add_person(event.part)
         case events.PersonCommand():
             state.receipt_builder.add_others(Receipt(commands=(event.run,)))
         case events.SkillLoaded():
@@ -169,5 +178,6 @@ def _finished(state: AgentState, event: events.AgentFinished) -> None:
         state.usage = event.usage
     if event.receipt != Receipt():
         state.receipt_builder.reset(event.receipt)
+    state.taken_over = False
     state.asks.clear()
     state.clock.finish(event.duration_s)

@@ -9,6 +9,9 @@ import msgspec
 
 from .displays import AnyDisplay, DiffDisplay
 from .forecast import Forecast
+from .handover import Detached as Detached
+from .handover import HandedBack as HandedBack
+from .handover import TakenOver as TakenOver
 from .live_events import LIVE as LIVE
 from .live_events import CallDelta as CallDelta
 from .live_events import Event as Event
@@ -106,10 +109,6 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
         """How the run ended, without what it used."""
         known = self.status, self.stop_reason, self.result, self.error, self.limit_of
         return RunResult(*known, partial=self.partial, findings=self.findings)
-
-
-class Detached(Event, frozen=True, tag="detached"):
-    """The agent continues in the background; the call that waited for it returned."""
 
 
 class Prefix(Event, frozen=True, tag="prefix"):
@@ -380,6 +379,7 @@ AnyEvent = (
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
     | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
     | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
+    | TakenOver | HandedBack
 )  # fmt: skip
 
 

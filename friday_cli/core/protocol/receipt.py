@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -11,6 +10,7 @@ import msgspec
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
 from .format import diffstat, pluralize
+from .handover import PersonPart
 
 FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
@@ -110,6 +110,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     unknown: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
     skills: dict[str, str] = {}
+    taken_over: tuple[PersonPart, ...] = ()
+    """When a person worked with it in place of its parent."""
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
@@ -120,6 +122,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
+        out.extend(part.text for part in self.taken_over)
         out.extend(f"skill: {name} (sha256 {sha[:12]})" for name, sha in self.skills.items())
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
@@ -172,6 +175,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"{pluralize(len(self.not_fetched), 'URL')} not fetched")
         if self.found:
             parts.append(f"{pluralize(len(self.found), 'page')} found")
+        if self.taken_over:
+            parts.append("taken over by the user")
         if self.skills:
             parts.append(f"skills: {', '.join(self.skills)}")
         tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
@@ -227,6 +232,7 @@ class ReceiptBuilder:
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._rewritten = list(receipt.rewritten)
         self._skills = dict(receipt.skills)
+        self._taken_over = {part.since: part for part in receipt.taken_over}
         self._cached: Receipt | None = receipt
 
     def begin(self) -> None:
@@ -273,6 +279,11 @@ class ReceiptBuilder:
     def add_skill(self, name: str, sha256: str) -> None:
         """The agent got the instructions of a skill."""
         self._skills[name] = sha256
+        self._cached = None
+
+    def add_person(self, part: PersonPart) -> None:
+        """A person took the agent over; the part with the same start is replaced once they handed it back."""
+        self._taken_over[part.since] = part
         self._cached = None
 
     def _add_command(self, run: CommandRun) -> None:
@@ -327,6 +338,7 @@ class ReceiptBuilder:
                 unknown=tuple(self._unknown),
                 rewritten=tuple(self._rewritten),
                 skills=dict(self._skills),
+                taken_over=tuple(self._taken_over.values()),
             )
         return self._cached
 
@@ -349,49 +361,10 @@ class ReceiptBuilder:
             lines_read=now.lines_read,
             unknown=now.unknown,
             rewritten=now.rewritten[len(then.rewritten) :],
+            taken_over=tuple(part for part in now.taken_over if part not in then.taken_over),
             skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},
         )
 
 
 def _count_difference(now: dict[str, int], then: dict[str, int]) -> dict[str, int]:
     return {tool: more for tool, n in now.items() if (more := n - then.get(tool, 0))}
-
-
-def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:
-    """The findings, each marked with whether the harness observed its evidence."""
-    return tuple(Finding(f.claim, f.evidence, _was_observed(f.evidence, receipt)) for f in findings)
-
-
-def _was_observed(evidence: str, receipt: Receipt) -> bool:
-    """Whether the evidence was observed: as a whole (a command may contain `; `), or each of its parts."""
-    if _is_part_observed(evidence.strip().strip("`"), receipt):
-        return True
-    parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
-    return bool(parts) and all(_is_part_observed(part, receipt) for part in parts)
-
-
-def _is_part_observed(evidence: str, receipt: Receipt) -> bool:
-    if re.match(r"https?://", evidence):
-        seen = (*receipt.urls, *receipt.found)
-        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in seen)
-    words = " ".join(evidence.removeprefix("$ ").split())
-    if any(words == " ".join(run.command.split()) for run in receipt.commands):
-        return True
-    cited = re.fullmatch(r"(?:\./)?(.*?)(?::(\d+)(?:([-:])(\d+))?)?", evidence, re.S)
-    assert cited is not None
-    path, first, dash, second = cited.groups()
-    if first is None:
-        return path in receipt.read or any(path == change.path for change in receipt.files)
-    start = int(first)
-    end = int(second) if dash == "-" else start  # file:line:column
-    return _covers(receipt.lines_read.get(path, ()), start, end)
-
-
-def _covers(spans: tuple[tuple[int, int], ...], start: int, end: int) -> bool:
-    """Whether all lines from `start` to `end` are in one or more of the sorted `spans`."""
-    for first, last in spans:
-        if first <= start <= last:
-            start = last + 1
-        if start > end:
-            return True
-    return False

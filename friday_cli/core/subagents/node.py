@@ -39,7 +39,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
     `forecast`: what such a delegation usually uses. `budget` pays for it instead of its parent's. `verify` checks its result
     before its run ends; the agent corrects what it returns. `forget`: once it has ended, only the log knows it and what it
-    started, for a parent of very many. `batch`: as in `AgentStarted`.
+    started, for a parent of very many. `with_person`: a person has taken it over from its start. `batch`: as in `AgentStarted`.
     """
 
     profile: str
@@ -62,6 +62,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     budget: Budget | None = None
     verify: Verify | None = None
     forget: bool = False
+    with_person: bool = False
 
 
 class SpawnEstimate(NamedTuple):

@@ -17,10 +17,11 @@ from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
+from ..protocol.evidence import checked
 from ..protocol.messages import Message, estimate_message, user
-from ..protocol.receipt import checked
 from ..protocol.run_result import RunResult
 from .node import AgentRun
+from .takeover import end_takeover
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -217,6 +218,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     agent.slot.release()
     await tree.stop_children(node, stopped=outcome.status == "cancelled")
     await node.driver.close()
+    await end_takeover(agent, services.log)
     try:
         warnings = await agent.workspace.release(agent.path)
         if warnings:

@@ -23,6 +23,7 @@ from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentT
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
+from .takeover import begin_takeover
 
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree", "stop_for"]
 
@@ -142,6 +143,8 @@ class SubagentTree:
         agent.turn, agent.streaming = 0, ""
         agent.texts.clear()
         agent.receipt_builder.begin()
+        if spec.with_person:
+            agent.start_events.append(begin_takeover(agent, self.services.log))
         if message is not None:
             agent.conversation.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
@@ -197,6 +200,8 @@ class SubagentTree:
         if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
+        if source == "person" and node.agent.takeover is not None:
+            node.agent.takeover.say(text)
         if source == "person":
             await self.notifier.notify_parent(path, notices.steered(path, node.agent.profile, text))
 

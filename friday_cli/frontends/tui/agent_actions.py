@@ -45,6 +45,8 @@ class AgentActions:
                 await self.stop(path, action)
             case "write":
                 await self.write(path)
+            case "take_over":
+                await self.take_over(path)
             case "background":
                 await self.background(path)
             case "copy_result":
@@ -89,6 +91,14 @@ class AgentActions:
         """Address the prompt to an agent."""
         agent = self._controller.state.agents.get(path)
         self._chat.composer.aim(path if path != "a" else "", agent.profile if agent else "")
+
+    async def take_over(self, path: str) -> None:
+        """Work with a sub-agent in place of its parent."""
+        from friday_cli.session.commands import TakeOver
+
+        await self._controller.require_session().do(TakeOver(path))
+        await self.write(path)
+        self._services.say_note(f"You have taken over {path}. /handback [RESULT] returns it to its parent.")
 
     async def tell(self, path: str, text: str) -> None:
         """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more. Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,11 @@ class InputController:
         from .commands import notes, slash_commands
 
         chat, text = self._chat, draft.text
-        if not path:
+        if path and text.split(" ")[0] == "/handback":  # of the agent that the prompt is for
+            text = f"/handback {path}{text.removeprefix('/handback')}"
+            draft, path = replace(draft, text=text), ""
+            chat.composer.aim_at_main()
+        elif not path:
             path, text = addressed(self.controller.state, text)
         await chat.furnished.wait()
         if not path and self._app.size.width < NARROW:

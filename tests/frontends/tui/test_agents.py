@@ -214,3 +214,21 @@ async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -
         assert chat.state.agents["a.1"].newest_start.tokens == 99_000 + 20_000
         await chat.press("ctrl+t", "home", "down", "c")
         await chat.until(lambda: chat.app.clipboard == "found it")
+
+
+async def test_a_person_takes_a_sub_agent_over_and_hands_it_back(tmp_path: Path) -> None:
+    play = {"a": [delegates("first"), {"text": "Done."}], "a.1": [{"text": "mine", "delay_s": 0.5}, {"text": "looked"}]}
+    async with opened(tmp_path, play, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "a.1" in chat.state.agents)
+        await chat.press("ctrl+t", "home", "down", "t")
+        await chat.until(lambda: chat.state.agents["a.1"].status == "waiting_user")
+        await chat.until(lambda: "taken over by you" in chat.frame)
+        await chat.say("look there")
+        await chat.until(lambda: "looked" in chat.frame)
+        await chat.say("/handback my own words")
+        await chat.idle()
+        end = chat.state.agents["a.1"].end
+        assert end is not None
+        assert end.text == "my own words"
+        await chat.say("/handback", shows="You have taken over no sub-agent.")

@@ -92,6 +92,33 @@ def _require_detachable(controller: SessionController) -> None:
         raise UsageError(f"The session cannot go on without the terminal: {why}.")
 
 
+@command("takeover", "Work with a sub-agent in place of its parent (`t` in the tree)", usage="ID")
+async def _takeover(chat: CommandContext, rest: str) -> None:
+    from friday_cli.session.commands import TakeOver
+
+    if not rest:
+        raise UsageError("Write its id after it, such as /takeover a.1.")
+    await chat.controller.require_session().do(TakeOver(rest))
+    chat.say_note(f"You have taken over {rest}. Write `@{rest} TEXT` to it.")
+
+
+@command("handback", "Hand a sub-agent that you took over back to its parent", usage="[ID] [RESULT]")
+async def _handback(chat: CommandContext, rest: str) -> None:
+    from friday_cli.session.commands import HandBack
+
+    session = chat.controller.require_session()
+    taken = [agent.path for agent in chat.controller.state.working if agent.taken_over]
+    first, _, result = rest.partition(" ")
+    path, result = (
+        (first, result) if first in chat.controller.state.agents else (taken[0] if len(taken) == 1 else "", rest)
+    )
+    if not path:
+        hint = f"Name one: {', '.join(taken)}." if taken else "`t` in the tree of agents takes one over."
+        raise UsageError("Which sub-agent?" if taken else "You have taken over no sub-agent.", hint=hint)
+    await session.do(HandBack(path, result.strip()))
+    chat.say_note(f"{path} is handed back.")
+
+
 @command("stop", "Stop all agents and end the session's process")
 async def _stop(chat: CommandContext, rest: str) -> None:
     remote = chat.controller.remote

@@ -45,6 +45,7 @@ class AgentPanel(Vertical):
         Binding("x", "request('cancel')", "Cancel: it returns what it has", id="agent.cancel"),
         Binding("X", "request('abort')", "Abort: it ends now", id="agent.abort"),
         Binding("m", "request('write')", "Write to it; an ended one resumes", id="agent.message"),
+        Binding("t", "request('take_over')", "Take it over: it works with you until /handback", id="agent.take_over"),
         Binding("b", "request('background')", "Continue it in the background", id="agent.background"),
         Binding(
             "w", "request('decide_worktree')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"

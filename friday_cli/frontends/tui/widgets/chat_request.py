@@ -10,7 +10,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
-AgentAction = Literal["cancel", "abort", "write", "background", "copy_result", "decide_worktree"]
+AgentAction = Literal["cancel", "abort", "write", "take_over", "background", "copy_result", "decide_worktree"]
 
 
 class ChatRequest(Message):
