@@ -15,7 +15,7 @@ from friday_cli.core.protocol import format
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.session.fleet import FleetRow, fleet, interrupted
+from friday_cli.session.fleet import FleetRow, OpenQuestion, fleet, interrupted, remove_stale_sockets
 from friday_cli.store.listing import short_ids
 from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
 
@@ -89,8 +89,38 @@ def _screen(rows: Callable[[], list[FleetRow]]) -> None:
 
     chosen = ""
     read()
-    while chosen := FleetApp(rows, lambda name: _reached(name, _end), chosen=chosen).run() or "":
+    while chosen := FleetApp(rows, _ScreenActions(), chosen=chosen).run() or "":
         subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
+
+
+class _ScreenActions:
+    """Implements `FleetActions`."""
+
+    async def stop(self, session: str) -> None:
+        await _reached(session, _end)
+
+    async def answer(self, session: str, question: OpenQuestion, words: str) -> bool:
+        return await _reached(session, lambda port, path: _answer(port, question.id, words, "", question.choices))
+
+    async def say(self, session: str, text: str) -> None:
+        await _reached(session, lambda port, path: _say(port, path, text))
+
+    async def newest(self, session: str, rows: int) -> list[str]:
+        from . import transcript_text
+        from .session_lookup import read as read_session
+
+        top = (await read_session(session)).state.agents.get("a")
+        lines = transcript_text.conversation(top) if top else ()
+        return ["".join(text for text, _ in parts) for parts in lines if parts][-rows:]
+
+    async def start(self, folder: str, text: str) -> str:
+        words = [sys.executable, "-m", "friday_cli", "ask", "-b", "--cwd", folder, "--", text]
+        ran = await asyncio.to_thread(
+            subprocess.run, words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if ran.returncode:
+            raise UsageError((ran.stderr or ran.stdout).strip().removeprefix("friday: ") or "It did not begin.")
+        return ran.stdout.partition("session ")[2].partition(" ")[0]
 
 
 def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> list[FleetRow]:
@@ -102,6 +132,8 @@ def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> 
         from .session_lookup import reconcile  # rarely needed, and takes 100 ms
 
         asyncio.run(reconcile())
+    if mark:
+        remove_stale_sockets(path)
     since = None if everything else time.time() - DAY_S
     return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
 
@@ -141,22 +173,13 @@ def answer(
     reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why not: the agent reads it."),
 ) -> None:  # fmt: skip
     """Answer a question of a session. The id keeps the answer from meaning another question."""
-    from friday_cli.core.permissions.approvals import ApprovalAnswer
-    from friday_cli.session.commands import AnswerQuestion
 
     async def go(session: Any, path: str) -> bool:
-        given: ApprovalAnswer | str = words
-        if question.startswith("p"):
-            decision = ANSWERS.get(words.lower())
-            if decision is None:
-                raise UsageError(f"{words!r} does not answer a permission request.", hint=f"Say {', '.join(ANSWERS)}.")
-            scope = words.lower() if words.lower() in ("session", "always") else "once"
-            given = ApprovalAnswer(decision, scope, reason)  # type: ignore[arg-type]
-        elif words.isdecimal():
+        choices: tuple[str, ...] = ()
+        if words.isdecimal():
             row = next((row for row in read(everything=True) if row.id == session.id), None)
             choices = next((q.choices for q in row.questions if q.id == question), ()) if row else ()
-            given = choices[int(words) - 1] if 0 < int(words) <= len(choices) else words
-        return bool(await session.do(AnswerQuestion(question, given)))
+        return await _answer(session, question, words, reason, choices)
 
     if not asyncio.run(_reached(name, go)):
         raise UsageError(
@@ -165,19 +188,42 @@ def answer(
     output.remark(f"answered {question}.")
 
 
+async def _answer(session: Any, question: str, words: str, reason: str, choices: Sequence[str]) -> bool:
+    """Answer a question; False if it is no longer open. Raises UsageError."""
+    from friday_cli.core.permissions.approvals import ApprovalAnswer
+    from friday_cli.session.commands import AnswerQuestion
+
+    given: ApprovalAnswer | str = words
+    if question.startswith("p"):
+        decision = ANSWERS.get(words.lower())
+        if decision is None:
+            raise UsageError(f"{words!r} does not answer a permission request.", hint=f"Say {', '.join(ANSWERS)}.")
+        scope = words.lower() if words.lower() in ("session", "always") else "once"
+        given = ApprovalAnswer(decision, scope, reason)  # type: ignore[arg-type]
+    elif words.isdecimal() and 0 < int(words) <= len(choices):
+        given = choices[int(words) - 1]
+    return bool(await session.do(AnswerQuestion(question, given)))
+
+
 def send(name: str = AGENT, text: str = typer.Argument(metavar="TEXT", help="The message.")) -> None:
     """Send a message to a session, or to one of its agents (ID:PATH)."""
+
+    async def go(session: Any, path: str) -> None:
+        for line in await _say(session, path, text):
+            output.remark(line)
+
+    asyncio.run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
+
+
+async def _say(session: Any, path: str, text: str) -> list[str]:
+    """Send a message to an agent; returns remarks for the person."""
     from friday_cli.session.attachments import PromptText
     from friday_cli.session.commands import Say, Tell
 
-    async def go(session: Any, path: str) -> None:
-        if path and path != "a":
-            await session.do(Tell(path, text))
-        else:
-            for line in await session.do(Say(PromptText(text))):
-                output.remark(line)
-
-    asyncio.run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
+    if path and path != "a":
+        await session.do(Tell(path, text))
+        return []
+    return list(await session.do(Say(PromptText(text))))
 
 
 def stop(name: str = AGENT) -> None:
@@ -223,19 +269,26 @@ def resume(
         raise UsageError("No such session was interrupted." if name else "No session was interrupted.")
     for row in rows:
         output.show(
-            f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {price(row)} so far, in mode ask unless your settings say otherwise)"
+            f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {price(row)} so far; {row.model}, mode {row.mode or 'ask'})"
         )
-    output.show(
-        "Each goes on with your model and settings, and may cost what its task needs; limits of your settings hold."
-    )
+    output.show("Each goes on with its model and mode, and may cost what its task needs; limits of your settings hold.")
     if output.confirm(f"Resume {pluralize(len(rows), 'session')}?", yes=yes, otherwise="Nothing was resumed"):
         begin = [sys.executable, "-m", "friday_cli", "ask", "-b"]
         ended = [
-            subprocess.run([*begin, "-r", row.id, "--cwd", row.cwd, CONTINUE], stdin=subprocess.DEVNULL, check=False)
+            subprocess.run(
+                [*begin, *_in_mode(row.mode), "-r", row.id, "--cwd", row.cwd, CONTINUE],
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
             for row in rows
         ]
         if code := max(ran.returncode for ran in ended):
             raise typer.Exit(code)
+
+
+def _in_mode(mode: str) -> list[str]:
+    """The option for a permission mode."""
+    return ["--yolo"] if mode == "yolo" else ["--mode", mode] if mode else []
 
 
 async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: str = "") -> R:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Envelope, ModeChanged, PermissionAsked, QuestionAsked
 from friday_cli.store import locks
 from friday_cli.store.journal import newest_events
@@ -32,6 +34,8 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     text: str
     reason: str = ""
     choices: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether `text` is all that is asked: a change of a file has more, which the chat shows."""
 
 
 class FleetRow(msgspec.Struct, frozen=True):
@@ -43,7 +47,7 @@ class FleetRow(msgspec.Struct, frozen=True):
     cwd: str
     model: str
     mode: str
-    """The permission mode."""
+    """The permission mode; "" for one that has ended."""
     status: str
     """Of the main agent."""
     at_work: int
@@ -82,7 +86,8 @@ def fleet(
             if pid is None and since is not None and known.updated < since:
                 continue
             asks = open_questions(newest_events(db, known.id, ASKS, NEWEST)) if waiting else ()
-            mode = _mode(newest_events(db, known.id, ("agent_started", "mode_changed"), 20)) if pid is not None else ""
+            open_ = pid is not None or _unfinished(known)
+            mode = _mode(newest_events(db, known.id, ("agent_started", "mode_changed"), 20)) if open_ else ""
             rows.append(_row(known, pid, count, mode, asks, reachable=known.id in listening))
         return rows
 
@@ -93,6 +98,16 @@ def fleet(
 def interrupted(path: Path) -> bool:
     """Whether a session has agents at work whose process died. Blocks. Raises StoreError."""
     return any(locks.owner(path.parent / "locks", name) is None for name in run_query(path, unfinished_sessions))
+
+
+def remove_stale_sockets(path: Path, env: Mapping[str, str] | None = None) -> None:
+    """Remove the sockets of sessions whose process died. Blocks."""
+    folder = path.parent / "locks"
+    for name in session_socket.sessions(env):
+        with suppress(FridayError):  # it is owned again
+            if locks.owner(folder, name) is None:
+                with locks.own(folder, name):
+                    session_socket.remove(name, env)
 
 
 def locked(folder: Path) -> list[str]:
@@ -109,12 +124,19 @@ def open_questions(envelopes: Sequence[Envelope]) -> tuple[OpenQuestion, ...]:
     for envelope in envelopes:
         event = envelope.event
         if isinstance(event, PermissionAsked):
-            found[event.id] = OpenQuestion(event.id, envelope.agent, event.tool, event.subject, event.reason)
+            found[event.id] = OpenQuestion(
+                event.id, envelope.agent, event.tool, event.subject, event.reason, whole=event.change is None
+            )
         elif isinstance(event, QuestionAsked):
             found[event.id] = OpenQuestion(event.id, envelope.agent, "", event.question, choices=event.choices)
         else:
             found.pop(str(getattr(event, "id", "")), None)
     return tuple(found.values())
+
+
+def _unfinished(known: SessionRow) -> bool:
+    """Whether the main agent of a session that no process owns did not end by itself."""
+    return known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
 
 
 def _mode(envelopes: Sequence[Envelope]) -> str:
@@ -132,7 +154,7 @@ def _row(
     state: FleetState = "ended"
     if pid is not None:
         state = "needs you" if questions else "working" if at_work else "idle"
-    elif known.status == "interrupted" or known.status in ("running", "queued") or known.status.startswith("waiting"):
+    elif _unfinished(known):
         state = "interrupted"
     return FleetRow(
         id=known.id,

@@ -1,59 +1,106 @@
-"""The list of all sessions as a screen. Questions are answered in the session itself, where all of what is asked is shown."""
+"""The list of all sessions as a screen. A question is answered here only while all of it is shown."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.session.fleet import FleetRow
+from friday_cli.session.fleet import FleetRow, OpenQuestion
 from friday_cli.system.paths import with_tilde
+
+from .widgets.text_input import TextField
 
 REFRESH_S = 0.5
 """Seconds between two looks at the session file."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
-KEYS = "Enter opens it · x stops it · q quits"
+KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · n new · e ended · q quit"
+PEEKED = 10
+"""Lines of the conversation that a peek shows."""
+GRACE_S = 0.5
+"""Seconds after which a question that appears can be answered: a key may have been meant for what was there before."""
 Read = Callable[[], list[FleetRow]]
+Ask = Literal["", "find", "reply", "new"]
+PROMPTS = {"find": "Title, folder or question; Enter keeps it, Esc shows all", "reply": "Message; Enter sends it"}
+
+
+class FleetActions(Protocol):
+    """What the screen does to sessions. Each raises FridayError."""
+
+    async def stop(self, session: str) -> None:
+        """End a session."""
+
+    async def answer(self, session: str, question: OpenQuestion, words: str) -> bool:
+        """Answer a question with yes, no, a text, or the number of a choice; False if it is no longer open."""
+
+    async def say(self, session: str, text: str) -> None:
+        """Send a message to the main agent."""
+
+    async def newest(self, session: str, rows: int) -> list[str]:
+        """The last lines of the conversation: untrusted text."""
+
+    async def start(self, folder: str, text: str) -> str:
+        """Start a session in a folder. The result is its id."""
 
 
 class FleetApp(App[str]):
-    """Returns the id of the session to open, None at the end. `read` gives the rows and blocks; `stop` ends a session."""
+    """Returns the id of the session to open, None at the end. `read` gives the rows and blocks."""
 
     TITLE = "Friday: sessions"
     CSS = """
-    OptionList { height: 1fr; border: none; padding: 0 1; }
-    #about { height: auto; max-height: 50%; border: round $primary; padding: 0 1; }
-    #keys { height: 1; padding: 0 1; }
+    OptionList { height: 1fr; border: none; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    #about { height: auto; max-height: 60%; border: round $primary; padding: 0 1; }
+    #keys, #line { height: 1; padding: 0 1; }
+    #line { display: none; border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,ctrl+c", "quit", "Quit", priority=True),
-        Binding("x", "stop", "Stop"),
+        Binding("q", "quit", "Quit", id="fleet.quit"),
+        Binding("escape,ctrl+c", "leave", "Close what is open, else quit", priority=True, id="fleet.leave"),
+        Binding("space", "peek", "Show the last lines of its conversation", id="fleet.peek"),
+        Binding("r", "write('reply')", "Reply to it, or answer in your own words", id="fleet.reply"),
+        Binding("x", "stop", "Stop it; twice", id="fleet.stop"),
+        Binding("slash", "write('find')", "Find by title, folder or question", id="fleet.find"),
+        Binding("n", "no_or_new", "No to its permission request, else: start a session", id="fleet.no_or_new"),
+        Binding("N", "write('new')", "Start a session in the folder of the chosen one", id="fleet.new"),
+        Binding("y", "answer('yes')", "Yes to its permission request, this once", id="fleet.yes"),
+        Binding("e", "fold", "Show or hide sessions that have ended", id="fleet.ended"),
+        *(Binding(str(n), f"answer('{n}')", f"Choice {n}", show=False, id=f"fleet.{n}") for n in range(1, 10)),
     ]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, read: Read, stop: Callable[[str], Awaitable[object]], *, chosen: str = "") -> None:
+    def __init__(self, read: Read, actions: FleetActions, *, chosen: str = "") -> None:
         super().__init__()
-        self._read, self._stop = read, stop
+        self._read, self._actions = read, actions
+        self._all: list[FleetRow] = []
         self._rows: list[FleetRow] = []
-        self._chosen, self._asked = chosen, ""
+        self._chosen, self._asked, self._query = chosen, "", ""
+        self._shows_ended = True
+        self._peeked = ""
+        """The lines of the chosen session; "" without a peek."""
+        self._asks: Ask = ""
+        self._question: tuple[str, str] = ("", "")
+        """The session and the id of the question that is shown."""
+        self._since = 0.0
 
     def compose(self) -> ComposeResult:
         yield OptionList()
         with VerticalScroll(id="about", can_focus=False):
             yield Static()
-        yield Static(Text(KEYS, style="dim"), id="keys")
+        yield TextField(id="line", compact=True)
+        yield Static(Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis"), id="keys")
 
     def on_mount(self) -> None:
         self.animation_level = "none"
@@ -65,51 +112,168 @@ class FleetApp(App[str]):
             try:
                 rows = await asyncio.to_thread(self._read)
             except FridayError as error:
-                self.notify(sanitize(str(error)), severity="error", markup=False)
+                self._fail(error)
             else:
-                if rows != self._rows or not rows:
-                    self._show(rows)
+                if rows != self._all or not rows:
+                    self._all = rows
+                    self._show()
             await asyncio.sleep(REFRESH_S)
 
-    def _show(self, rows: list[FleetRow]) -> None:
-        """Show the rows; the same session stays chosen."""
-        self._rows = rows
-        waiting = sum(row.state == "needs you" for row in rows)
+    def _show(self) -> None:
+        """Show the rows that are wanted; the same session stays chosen."""
+        words = self._query.lower().split()
+        found = [row for row in self._all if all(word in _searched(row) for word in words)]
+        self._rows = rows = [row for row in found if self._shows_ended or row.state != "ended"]
+        waiting = sum(row.state == "needs you" for row in self._all)
         self.title = f"Friday: {waiting} need you" if waiting else "Friday: sessions"
         options = self.query_one(OptionList)
         chosen = self._chosen
         options.clear_options()
         options.add_options([Option(_line(row, time.time()), id=row.id) for row in rows])
+        if hidden := len(found) - len(rows):
+            text = Text(f"{pluralize(hidden, 'session')} ended: e shows", style="dim")
+            options.add_option(Option(text, disabled=True))
         if rows:
             options.highlighted = next((at for at, row in enumerate(rows) if row.id == chosen), 0)
         self._describe()
 
+    def _row(self) -> FleetRow | None:
+        """The session that keys act on."""
+        index = self.query_one(OptionList).highlighted  # a message about it may still wait
+        return self._rows[index] if index is not None and index < len(self._rows) else None
+
     def _describe(self) -> None:
-        row = next((row for row in self._rows if row.id == self._chosen), None)
-        text = 'No sessions. Start one: friday ask -b "TASK"' if row is None else _about(row)
-        self.query_one("#about Static", Static).update(Text(text))
+        row = self._row()
+        shown = (row.id, row.questions[0].id) if row is not None and row.questions else ("", "")
+        if shown != self._question:
+            self._question, self._since = shown, time.monotonic()
+        text = 'No sessions. n starts one, or: friday ask -b "TASK"' if row is None else _about(row)
+        if self._all and row is None:
+            text = "No session fits."
+        self.query_one("#about Static", Static).update(Text(self._peeked or text))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        self._chosen = event.option.id or ""
+        if self._chosen != event.option.id:
+            self._chosen, self._peeked = event.option.id or "", ""
         self._describe()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.exit(event.option.id)
 
+    def _fail(self, error: FridayError) -> None:
+        self.notify(sanitize(str(error)), severity="error", markup=False)
+
+    async def _try(self, action: Awaitable[object]) -> object:
+        """The result of an action; None if it failed, which is said."""
+        try:
+            return await action
+        except FridayError as error:
+            self._fail(error)
+            return None
+
+    # ---- keys --------------------------------------------------------------------------------------------------------
+
+    def action_leave(self) -> None:
+        if self._asks or self._query or self._peeked:
+            self._query = "" if self._asks in ("", "find") else self._query
+            self._peeked = ""
+            self._close_line()
+            self._show()
+        else:
+            self.exit()
+
+    async def action_peek(self) -> None:
+        row = self._row()
+        if row is None or self._peeked:
+            self._peeked = ""
+        elif isinstance(lines := await self._try(self._actions.newest(row.id, PEEKED)), list):
+            self._peeked = "\n".join(sanitize_line(line, 400) for line in lines) or "(no messages)"
+        self._describe()
+
+    def action_fold(self) -> None:
+        self._shows_ended = not self._shows_ended
+        self._show()
+
+    def action_no_or_new(self) -> None:
+        row = self._row()
+        if row is not None and row.questions and row.questions[0].tool:
+            self.run_worker(self.action_answer("no"))
+        else:
+            self.action_write("new")
+
+    async def action_answer(self, words: str) -> None:
+        """Answer the question that is shown, if all of it is."""
+        row = self._row()
+        if row is None or not row.questions or self._question != (row.id, row.questions[0].id):
+            return
+        question, about = row.questions[0], self.query_one("#about", VerticalScroll)
+        if question.tool and words.isdecimal():
+            words = {"1": "yes", "2": "no"}.get(words, "")
+        elif not question.tool and not (words.isdecimal() and int(words) <= len(question.choices)):
+            words = ""
+        if words and time.monotonic() - self._since < GRACE_S:
+            self._since = time.monotonic()
+        elif words and words != "no" and (not question.whole or self._peeked or about.max_scroll_y > 0):
+            self.notify("Not all of what is asked is shown here. Enter opens the session.", severity="warning")
+        elif words and await self._try(self._actions.answer(row.id, question, words)) is False:
+            self.notify("That question is no longer open.", severity="warning")
+
     async def action_stop(self) -> None:
         """Stop the session at the second press."""
-        index = self.query_one(OptionList).highlighted  # a message about it may still wait
-        row = self._rows[index] if index is not None and index < len(self._rows) else None
+        row = self._row()
         if row is None or row.pid is None:
             return
         if self._asked != row.id:
             self._asked = row.id
             self.notify(f"x again stops {row.id[:8]} with {pluralize(row.at_work, 'agent')} at work.", markup=False)
             return
-        try:
-            await self._stop(row.id)
-        except FridayError as error:
-            self.notify(sanitize(str(error)), severity="error", markup=False)
+        await self._try(self._actions.stop(row.id))
+
+    # ---- the line at the bottom --------------------------------------------------------------------------------------
+
+    def action_write(self, asks: Ask) -> None:
+        """Open the line."""
+        row = self._row()
+        if asks == "reply" and row is None:
+            return
+        self._asks = asks
+        line = self.query_one("#line", Input)
+        line.placeholder = (
+            PROMPTS.get(asks) or f"Task of a new session in {with_tilde(sanitize_line(self._folder(), 200))}"
+        )
+        line.value, line.display = self._query if asks == "find" else "", True
+        line.focus()
+
+    def _folder(self) -> str:
+        row = self._row()
+        return row.cwd if row is not None else os.getcwd()
+
+    def _close_line(self) -> None:
+        self._asks = ""
+        self.query_one("#line").display = False
+        self.query_one(OptionList).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._asks == "find":
+            self._query = event.value
+            self._show()
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        asks, text, row, folder = self._asks, event.value.strip(), self._row(), self._folder()
+        self._close_line()
+        if not text or asks == "find":
+            return
+        if asks == "new":
+            begun = await self._try(self._actions.start(folder, text))
+            self._chosen = str(begun or self._chosen)
+        elif row is not None and row.questions and not row.questions[0].tool:
+            await self._try(self._actions.answer(row.id, row.questions[0], text))
+        elif row is not None:
+            await self._try(self._actions.say(row.id, text))
+
+
+def _searched(row: FleetRow) -> str:
+    return " ".join((row.id, row.title, row.cwd, row.state, *(asked.text for asked in row.questions))).lower()
 
 
 def _line(row: FleetRow, now: float) -> Text:

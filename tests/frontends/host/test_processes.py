@@ -133,3 +133,21 @@ def test_what_happens_to_a_chat_at_work(harness: Harness, how: str) -> None:
     until(lambda: gone(row["pid"]))
     assert (harness.project / "gone").exists() == (how == "the window is closed")
     assert session_socket.sessions() == []
+
+
+def test_what_a_crash_interrupted_is_resumed_in_its_mode(harness: Harness) -> None:
+    play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}
+    model = scripted(harness.project, play)
+    friday("ask", "-b", "--yolo", "-m", model, "work", cwd=harness.project)
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["at_work"]])
+    os.kill(row["pid"], signal.SIGKILL)
+    until(lambda: gone(row["pid"]))
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["state"] == "interrupted"])
+    assert row["mode"] == "yolo"
+    assert session_socket.sessions() == [], "the list removes the socket of a process that died"
+    friday("config", "set", "model", model, cwd=harness.project)
+    assert "mode yolo" in friday("agents", "resume", "--all", "--yes", cwd=harness.project)
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["pid"]])
+    assert row["mode"] == "yolo"
+    friday("agents", "stop", row["id"], cwd=harness.project)
+    until(lambda: gone(row["pid"]))

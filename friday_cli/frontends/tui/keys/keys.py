@@ -65,6 +65,7 @@ A number before a key repeats it, as in `3w` or `2dd`."""
 
 def places() -> list[tuple[str, list[Binding]]]:
     """Every place with its bindings."""
+    from ..fleet_screen import FleetApp
     from ..widgets.agent_panel import AgentPanel
     from ..widgets.agent_tree import AgentTree
     from ..widgets.approval_panel import Approval
@@ -84,6 +85,7 @@ def places() -> list[tuple[str, list[Binding]]]:
         ("Review of changes", Review.BINDINGS),
         ("Profiles", ProfileDialog.BINDINGS),
         ("Timeline", TimelineScreen.BINDINGS),
+        ("All sessions (`friday agents`)", FleetApp.BINDINGS),
     ]
     return [(place, [b for b in bindings if isinstance(b, Binding)]) for place, bindings in found]
 
