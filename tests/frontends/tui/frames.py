@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+import msgspec
+
 from friday_cli.core.protocol.displays import DelegationDisplay, DiffDisplay
 from friday_cli.core.protocol.events import (
     AgentFinished,
@@ -33,9 +35,11 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
 from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.fleet_screen import FleetApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
+from friday_cli.session.fleet import FleetRow, OpenQuestion
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
@@ -50,6 +54,19 @@ BEGUN = 1_800_000_000.0
 MODEL = "anthropic/claude-sonnet-5-5"
 USAGE = Usage(input=9_200, output=640, cache_read=4_100, cost_usd=0.0271)
 REQUEST = Usage(input=620, cache_read=9_200, cost_usd=0.0046, estimated=True)
+_ASKS = OpenQuestion("p3", "a.1", "bash", "rm -r build && make", "mode ask")
+_WAITS = FleetRow(
+    "7f3a11c0" + "0" * 28, "needs you", "Build it from nothing", "/p/wire", MODEL, "ask", "waiting_user", 2, 41_200, 0.31,
+    BEGUN - 900, BEGUN - 40, 4711, True, (_ASKS,),
+)  # fmt: skip
+_WORKS = msgspec.structs.replace(
+    _WAITS, id="b6dd724f" + "0" * 28, state="working", title="Port the tests to the new client", cwd="/p/lanes", questions=()
+)  # fmt: skip
+FLEET = (
+    _WAITS,
+    _WORKS,
+    msgspec.structs.replace(_WORKS, id="d09931ad" + "0" * 28, state="ended", title="Explain the lanes", pid=None),
+)
 ANSWER = """The **retry** waits for the first failure only: `attempt` is never raised.
 
 1. `wire/http.py` passes `attempt=0` each time,
@@ -282,7 +299,19 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await event_chat.chat.say("/help")
         await event_chat.settle(has="Enter sends")
         out["help"] = event_chat.frame()
+    out["fleet"] = await fleet(size)
     return out
+
+
+async def fleet(size: tuple[int, int]) -> str:
+    """The list of all sessions."""
+    with patch("friday_cli.frontends.tui.fleet_screen.time.time", return_value=BEGUN):
+        app = FleetApp(lambda: list(FLEET), None)  # type: ignore[arg-type] - no key is pressed
+        async with app.run_test(size=size) as pilot:
+            chat = Chat(app, pilot)  # type: ignore[arg-type]
+            await chat.until(lambda: "rm -r build" in chat.frame)
+            await pilot.pause()
+            return "\n".join(row.rstrip() for row in chat.frame.split("\n")) + "\n"
 
 
 async def picture() -> str:
