@@ -30,6 +30,7 @@ from .main_agent import MainAgent, PromptExtras
 from .open import open_session
 from .open_context import Options
 from .parts import SessionParts
+from .person_takeover import PersonTakeover
 from .port import RunName, SessionFacts
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Session:
             from .program_calls import ProgramCalls
 
             self.program = ProgramCalls(parts.caller, self._main, parts)
+        self.takeover: PersonTakeover = PersonTakeover(parts, self.start_agent)
         self.skills: PersonSkills = PersonSkills(parts.skills, self._main.agent)
 
     @classmethod
@@ -245,29 +247,6 @@ class Session:
     async def detach(self, path: str) -> bool:
         """Let a sub-agent that its parent waits for continue in the background; False if it cannot."""
         return await self._tree.detach(path)
-
-    async def take_over(self, path: str) -> None:
-        """Let a sub-agent work with the person in place of its parent; an ended one is resumed for that. Raises as `start_agent`."""
-        from friday_cli.core.subagents.takeover import take_over
-
-        if path != "a" and not self._tree.running(path):
-            await self.start_agent(path, "The user works with you now: wait for what they say.", with_person=True)
-            return
-        try:
-            await take_over(self._tree.node(path), self._log)
-        except ToolError as error:
-            raise UsageError(str(error)) from None
-
-    async def hand_back(self, path: str, result: str) -> None:
-        """Let a sub-agent that the person took over go back to its parent. Raises UsageError."""
-        from friday_cli.core.subagents.takeover import hand_back
-
-        try:
-            await hand_back(self._tree.node(path), self._log, result)
-        except KeyError:
-            raise UsageError(f"{path} is not at work.") from None
-        except ToolError as error:
-            raise UsageError(str(error)) from None
 
     async def stop(
         self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort", keep_background: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..agent.agent import Agent
+from ..agent.agent import Agent, Source
 from ..agent.takeover import Takeover
 from ..eventlog.log import Log
 from ..protocol.agent_path import depth_of
@@ -17,6 +17,12 @@ def begin_takeover(agent: Agent, log: Log) -> TakenOver:
     taken = agent.takeover = Takeover(log.now())
     agent.receipt_builder.add_person(taken.part(0.0))
     return TakenOver(taken.since)
+
+
+def on_message(agent: Agent, text: str, source: Source) -> None:
+    """The agent got a message, which it answers if it is of the person who has taken it over."""
+    if source == "person" and agent.takeover is not None:
+        agent.takeover.say(text)
 
 
 async def take_over(node: AgentRun, log: Log) -> None:

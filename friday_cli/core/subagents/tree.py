@@ -23,7 +23,7 @@ from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentT
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
-from .takeover import begin_takeover
+from .takeover import begin_takeover, on_message
 
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree", "stop_for"]
 
@@ -200,8 +200,7 @@ class SubagentTree:
         if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
-        if source == "person" and node.agent.takeover is not None:
-            node.agent.takeover.say(text)
+        on_message(node.agent, text, source)
         if source == "person":
             await self.notifier.notify_parent(path, notices.steered(path, node.agent.profile, text))
 
