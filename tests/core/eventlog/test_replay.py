@@ -44,6 +44,8 @@ def test_the_receipt_is_what_the_agent_itself_counts(log: list[ev.Envelope]) -> 
         for event in (e.event for e in log if e.agent == path):
             if isinstance(event, ev.ToolFinished):
                 tally.add(event.tool, event.status, event.facts)
+            elif isinstance(event, ev.HandedBack):
+                tally.add_person(event.part)
         assert record.receipt == tally.receipt
 
 
