@@ -60,7 +60,7 @@ COMMANDS = {
 FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
 MODULES = {"import": "import_other"}
-"""Modules with another name than their command: `import` is no name in Python."""
+"""Modules with another name than their command: `import` is not a name in Python."""
 
 
 def _show_version(wanted: bool) -> None:

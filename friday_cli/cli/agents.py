@@ -31,7 +31,7 @@ friday agents answer ID Q yes answer its question Q
 friday agents send ID "TEXT"  a message to it, or to an agent of it (7f3a:a.2)
 friday agents stop ID         stop its agents and end its process
 friday agents logs ID         its conversation (--follow: as it goes on)
-friday agents resume --all    go on with what a crash interrupted
+friday agents resume --all    continue what a crash interrupted
 
 Start one with `friday ask -b "TASK"`; open one with `friday attach ID`. `--host HOST` does all of this on another machine, through ssh."""
 DAY_S = 86_400.0
@@ -66,7 +66,7 @@ class _Group(HelpGroup):
 def list_(
     ctx: typer.Context,
     as_json: bool = JSON,
-    everything: bool = typer.Option(False, "--all", "-a", help="Also sessions that ended more than a day ago."),
+    everything: bool = typer.Option(False, "--all", "-a", help="Include sessions that ended more than a day ago."),
     here: bool = typer.Option(False, "--here", help="Only sessions of this folder."),
 ) -> None:
     if ctx.invoked_subcommand is not None:

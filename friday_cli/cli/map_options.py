@@ -39,7 +39,7 @@ OPTIONS: tuple[Option, ...] = (
         "COMMAND",
         group=_RUN,
     ),
-    Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
+    Option(("--reduce",), "text", "Profile of the agents that combine the results into one.", "PROFILE", group=_RUN),
     Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
     Option(
         ("--engine",),
@@ -60,7 +60,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         ("--deferred",),
         "flag",
-        "Ask by the service's batch interface, at half price: the answers come within hours. Anthropic and OpenAI.",
+        "Use the service's batch API, at half price: the answers come within hours. Anthropic and OpenAI.",
         group=_RUN,
     ),
     Option(("--deferred-rounds",), "int", "Requests of an item that go by batches, at most (8).", "N", group=_RUN),
@@ -83,7 +83,9 @@ OPTIONS: tuple[Option, ...] = (
         group=_LIMITS,
     ),
     Option(("--per-item-tokens",), "int", "Tokens for one item.", "N", group=_LIMITS),
-    Option(("--assume-price",), "flag", "Count a model of unknown price as its vendor's dearest.", group=_LIMITS),
+    Option(
+        ("--assume-price",), "flag", "Count a model of unknown price as its vendor's most expensive one.", group=_LIMITS
+    ),
     Option(("--parallel",), "int", "Items at the same time (8; with --deferred 2,000).", "N", group=_LIMITS),
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
     *(

@@ -73,7 +73,7 @@ class CustomCommands(msgspec.Struct, frozen=True):
 
 
 def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, str] | None:
-    """The command at the start of a prompt, and the text after its name; None if the prompt is no command."""
+    """The command at the start of a prompt, and the text after its name; None if the prompt is not a command."""
     match = _CALLED().match(prompt.strip())
     custom = customs.found.get(match[1]) if match else None
     return (custom, (match[2] or "").strip()) if custom and match else None

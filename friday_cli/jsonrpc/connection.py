@@ -127,7 +127,7 @@ class RpcConnection:
 
     def _answered(self, message: dict[str, Any]) -> None:
         ident = message.get("id")
-        future = self._waiting.pop(ident, None) if type(ident) is int else None  # JSON's true is no number
+        future = self._waiting.pop(ident, None) if type(ident) is int else None  # JSON's true is not a number
         if future is None or future.done():
             return
         error = message.get("error")

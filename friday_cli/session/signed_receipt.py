@@ -52,7 +52,7 @@ class SignedEnvelope(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def content(self) -> bytes:
-        """The statement as it was signed. Raises FridayError if it is no base64."""
+        """The statement as it was signed. Raises FridayError if it is not base64."""
         try:
             return base64.b64decode(self.payload, validate=True)
         except binascii.Error:

@@ -29,7 +29,7 @@ def _is_own(facts: os.stat_result) -> bool:
 
 
 def write(path: Path, content: bytes) -> bool:
-    """Replace `path`, readable only for this user. Returns False if that failed, which is no error."""
+    """Replace `path`, readable only for this user. Returns False if that failed, which is not an error."""
     from . import atomic_file
 
     with suppress(OSError):

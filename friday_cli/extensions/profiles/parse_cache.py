@@ -26,7 +26,7 @@ KEPT_S = 90 * 86_400
 
 
 class ParsedFile(msgspec.Struct, frozen=True, array_like=True):
-    """What a file holds: a profile, an error (problem, line, field, hint), or neither if it is no profile."""
+    """What a file holds: a profile, an error (problem, line, field, hint), or neither if it is not a profile."""
 
     profile: Profile | None = None
     error: tuple[str, int, str, str] | None = None
@@ -76,7 +76,7 @@ class ParseCache:
         self._used[key] = parsed
 
     def save(self) -> None:
-        """Write the entries that were used, if they have changed. A cache that cannot be written is no error. Its folder is
+        """Write the entries that were used, if they have changed. A cache that cannot be written is not an error. Its folder is
         made by the first session: to look at profiles changes nothing on a new machine."""
         if self._path is None or self._used.keys() == self._known.keys() or not self._path.parent.is_dir():
             return

@@ -91,7 +91,7 @@ class _CachePart(Generic[T]):
 
 class SkillCache:
     """What was read of the skills below `folder`, kept in the cache folder of `env`. `save` writes what was used or added; a
-    cache that cannot be written is no error."""
+    cache that cannot be written is not an error."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None) -> None:
         import hashlib  # takes 3 ms; most folders have no skills

@@ -63,7 +63,7 @@ class AcpAgent:
         return await self._methods[method](params)
 
     def told(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification. An id that is not known any longer is no error: the run may just have ended."""
+        """Take a notification. An id that is not known any longer is not an error: the run may just have ended."""
         if method == "session/cancel" and (found := self._meant(params.get("sessionId"))) is not None:
             session, path = found
             self._in_background(session.cancel(path))

@@ -12,7 +12,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         ("--mode",),
         "text",
-        "ask (default): only reading passes, other calls are questions at the client; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.",
+        "ask (default): only reading is allowed, other calls are questions at the client; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.",
         "MODE",
         ("ask", "edits", "plan", "auto"),
         RIGHTS,

@@ -25,7 +25,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--max-turns",), "int", "Model turns of the main agent.", "N", group=_LIMITS),
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
-    Option(("--assume-price",), "flag", "Count a model of unknown price as its vendor's dearest.", group=_LIMITS),
+    Option(
+        ("--assume-price",), "flag", "Count a model of unknown price as its vendor's most expensive one.", group=_LIMITS
+    ),
     Option(
         ("--timeout",),
         "float",

@@ -233,7 +233,7 @@ def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
 
 
 def _seconds_until(text: str, now: str) -> float:
-    """Seconds from one HTTP date to the other, at least 0; NaN if `text` is no date. Without `now` from the clock."""
+    """Seconds from one HTTP date to the other, at least 0; NaN if `text` is not a date. Without `now` from the clock."""
     when, start = _timestamp(text), _timestamp(now)
     seconds = when - (time.time() if math.isnan(start) else start)
     return 0.0 if seconds < 0 else seconds

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from friday_cli import config
+from friday_cli.session import lists
 from friday_cli.session.commands import MeasureContext
 from friday_cli.view import ResultItem
 from tests.frontends.tui.chat import Chat, delegates, does, opened
@@ -140,6 +141,7 @@ async def test_a_review_is_done_by_the_reviewer_and_marks_what_it_opened(tmp_pat
         await chat.say("/review main")
         await chat.until(lambda: chat.state.root is not None and chat.state.root.ended)
         chat.has("main...HEAD`", "1 [seen], 1 [not seen]")
+        assert await lists.title(chat.session.id) == "Review of main"
         agent = chat.state.agents["a.1"]
         assert agent.profile == "reviewer"
         assert [

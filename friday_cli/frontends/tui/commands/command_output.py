@@ -40,21 +40,25 @@ INIT = (
 
 
 REVIEW = (
-    "@reviewer Review {what}. Then list each defect for me, the most serious first, with file:line, and mark each with what its "
+    "Review of {title}.\n\n@reviewer Review {what}. Then list each defect for me, the most serious first, with file:line, and mark each with what its "
     "evidence was: whether Friday saw the reviewer open or run it, or not."
 )
 _REVISION = re.compile(r"[\w./~^@{}-]+")
 
 
 def review_task(rest: str) -> str:
-    """The message of `/review`; `rest` names a branch, tag or commit, or is empty. Raises UsageError for anything else."""
+    """The message of `/review`, which begins with a title for the session; `rest` names a branch, tag or commit, or is empty. Raises UsageError for anything else."""
     if not rest:
-        return REVIEW.format(what="my uncommitted changes (`git diff HEAD`, and files that git does not know yet)")
+        return REVIEW.format(
+            title="uncommitted changes",
+            what="my uncommitted changes (`git diff HEAD`, and files that git does not know yet)",
+        )
     if not _REVISION.fullmatch(rest) or rest.startswith("-"):
         raise UsageError(f"{sanitize_line(rest, 60)} is not a branch or commit.", hint="Write /review [BASE | COMMIT].")
     return REVIEW.format(
+        title=rest,
         what=f"what is new since `{rest}` (`git diff {rest}...HEAD`) if `{rest}` is a branch or tag; if it is a commit, that commit "
-        f"alone (`git show {rest}`)"
+        f"alone (`git show {rest}`)",
     )
 
 

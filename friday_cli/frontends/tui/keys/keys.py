@@ -14,7 +14,7 @@ EVERYWHERE: list[BindingType] = [
     Binding("ctrl+c", "interrupt", "Stop; copy, clear; twice: quit", id="app.interrupt"),
     Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
     Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="app.quit_now"),
-    Binding("shift+tab", "mode", "Next mode: what passes without asking", priority=True, id="app.mode"),
+    Binding("shift+tab", "mode", "Next mode: what runs without asking", priority=True, id="app.mode"),
     Binding("ctrl+o", "details", "Show or hide all details", priority=True, id="app.details"),
     Binding("ctrl+t", "tree", "The tree of agents: show, go there, hide", priority=True, id="app.tree"),
     Binding("ctrl+b", "background", "Continue the newest sub-agent in the background", priority=True, id="app.background"),

@@ -79,7 +79,11 @@ class PlainApprovals:
                     self._denial = option.answer
                 else:
                     self._words = True
-                self._say("Why not? It reads this. Enter alone: just no." if option.words == "may" else "Your words:")
+                self._say(
+                    "Why not? The agent reads your answer. Empty: no reason."
+                    if option.words == "may"
+                    else "Your words:"
+                )
                 return
             if option.agrees and self._folded:
                 self._shown_at = time.monotonic()

@@ -45,7 +45,7 @@ def named(text: str) -> list[Path]:
 
 
 def read(path: Path) -> Image:
-    """The picture in a file. Raises UsageError when the file is no picture or too large."""
+    """The picture in a file. Raises UsageError when the file is not a picture or too large."""
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_IMAGE_BYTES + 1)

@@ -152,12 +152,8 @@ class AnswerField(TextField):
 
     def open(self, option: ApprovalOption) -> None:
         """Take the words for an option."""
-        what = "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
-        what = (
-            "What should change? Enter alone: just keep planning"
-            if option.words == "may" and option.answer == ""
-            else what
-        )
+        what = "Why not? The agent reads your answer. Empty: no reason" if option.words == "may" else "Your answer"
+        what = "What should change? Empty: keep planning" if option.words == "may" and option.answer == "" else what
         self._option, self._command = option, None
         self._show("", what)
 
