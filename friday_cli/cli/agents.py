@@ -143,11 +143,16 @@ def show(rows: Sequence[FleetRow]) -> None:
     short = short_ids([row.id for row in rows])
     cells = [
         (
-            short[row.id], row.state + (" (yolo)" if row.mode == "yolo" else ""), str(row.at_work or "-"), price(row),
-            output.when(row.updated, short=output.on_terminal()), row.title, with_tilde(row.cwd),
+            short[row.id],
+            row.state + (" (yolo)" if row.mode == "yolo" else ""),
+            str(row.at_work or "-"),
+            price(row),
+            output.when(row.updated, short=output.on_terminal()),
+            row.title,
+            with_tilde(row.cwd),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     titles = ("ID", "STATE", "AGENTS", "COST", "LAST", "TITLE", "FOLDER")
     output.show_table(titles, cells, right=("AGENTS", "COST"), wide=("TITLE", "FOLDER"))
     for row in rows:
@@ -169,9 +174,11 @@ def price(row: FleetRow) -> str:
 def answer(
     name: str = NAME,
     question: str = typer.Argument(metavar="QUESTION", help="Its id, which the list shows, such as p12."),
-    words: str = typer.Argument(metavar="ANSWER", help="yes, no, session or always; for a question its answer, or the number of a choice."),
+    words: str = typer.Argument(
+        metavar="ANSWER", help="yes, no, session or always; for a question its answer, or the number of a choice."
+    ),
     reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why not: the agent reads it."),
-) -> None:  # fmt: skip
+) -> None:
     """Answer a question of a session. The id keeps the answer from meaning another question."""
 
     async def go(session: Any, path: str) -> bool:

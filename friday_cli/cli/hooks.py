@@ -117,10 +117,16 @@ def _hooks(context: ProjectContext) -> tuple[list[Hook], list[str]]:
 
 def _plain(hook: Hook) -> dict[str, Any]:
     return {
-        "event": hook.event, "matcher": hook.matcher, "command": hook.name, "source": hook.source, "file": hook.file,
-        "if": hook.entry.condition, "timeout": hook.entry.timeout, "onFailure": hook.entry.on_failure,
+        "event": hook.event,
+        "matcher": hook.matcher,
+        "command": hook.name,
+        "source": hook.source,
+        "file": hook.file,
+        "if": hook.entry.condition,
+        "timeout": hook.entry.timeout,
+        "onFailure": hook.entry.on_failure,
         "async": hook.entry.run_async,
-    }  # fmt: skip
+    }
 
 
 def _said(answer: Answer) -> str:

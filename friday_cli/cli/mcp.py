@@ -44,9 +44,17 @@ _NO_BROWSER = typer.Option(False, "--no-browser", help="Print the address and re
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
     commands: dict[str, Callable[..., None]] = {
-        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove, "login": login,
-        "logout": logout, "tools": mcp_call.tools, "call": mcp_call.call, "serve": mcp_serve.serve,
-    }  # fmt: skip
+        "list": list_,
+        "show": show,
+        "add": add,
+        "add-json": add_json,
+        "remove": remove,
+        "login": login,
+        "logout": logout,
+        "tools": mcp_call.tools,
+        "call": mcp_call.call,
+        "serve": mcp_serve.serve,
+    }
     add_family(app, "mcp", about, commands)
 
 

@@ -150,10 +150,12 @@ def _counts(plugin: Plugin) -> str:
     counts = [
         pluralize(len(found), noun)
         for found, noun in (
-            (plugin.skills, "skill"), ((*plugin.agents, *plugin.profiles), "agent"), (plugin.commands, "command"),
+            (plugin.skills, "skill"),
+            ((*plugin.agents, *plugin.profiles), "agent"),
+            (plugin.commands, "command"),
         )
         if found
-    ]  # fmt: skip
+    ]
     return ", ".join([*counts, *(["MCP servers"] if plugin.servers or plugin.inline_servers else [])])
 
 

@@ -155,8 +155,10 @@ def _project_files(trust_status: trust.Trust, trusted: bool) -> Iterator[tuple[P
     if not (trust_status.ok or trusted):
         return
     folders: tuple[tuple[str, Origin], ...] = (
-        (".friday/commands/", "project"), (".agents/commands/", "claude"), (".claude/commands/", "claude"),
-    )  # fmt: skip
+        (".friday/commands/", "project"),
+        (".agents/commands/", "claude"),
+        (".claude/commands/", "claude"),
+    )
     for prefix, origin in folders:
         for relative, path, raw in trust.markdown_files(trust_status, prefix):
             yield path, _command_name(relative), origin, raw

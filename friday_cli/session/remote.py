@@ -46,8 +46,13 @@ class _Link:
         self._outputs: dict[int, Callable[[str], None]] = {}
         self._channel = wire.StreamChannel(reader, writer)
         self._rpc = RpcConnection(
-            self, Lines(wire.MOST_RECEIVED), handle=self._refuse, told=self._told, report_defect=str, cancel=("cancel", "id")
-        )  # fmt: skip
+            self,
+            Lines(wire.MOST_RECEIVED),
+            handle=self._refuse,
+            told=self._told,
+            report_defect=str,
+            cancel=("cancel", "id"),
+        )
         self._serving = asyncio.create_task(self._serve(), name="connection to a session")
 
     @classmethod

@@ -130,9 +130,12 @@ def make_statement(session: str, envelopes: Sequence[Envelope], commit: str) -> 
         "costUsd": state.totals.cost_usd,
         "tokens": state.totals.billed,
         "eventsSha256": _digest(envelopes),
-        "prefixesSha256": {e.agent: hashlib.sha256(e.event.system.encode("utf-8", "replace")).hexdigest()
-                           for e in envelopes if isinstance(e.event, events.Prefix)},
-    }  # fmt: skip
+        "prefixesSha256": {
+            e.agent: hashlib.sha256(e.event.system.encode("utf-8", "replace")).hexdigest()
+            for e in envelopes
+            if isinstance(e.event, events.Prefix)
+        },
+    }
     return Statement(STATEMENT, tuple(subjects), PREDICATE, clean(msgspec.to_builtins(predicate)))
 
 

@@ -47,9 +47,14 @@ async def require_permission(
     if permission.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user"):
             answer = await services.approvals.permission(
-                agent.path, sent.id, wanted, reason=permission.reason, check=check, change=await _change(agent, known),
+                agent.path,
+                sent.id,
+                wanted,
+                reason=permission.reason,
+                check=check,
+                change=await _change(agent, known),
                 arguments=None if known.arguments == sent.arguments else known.arguments,
-            )  # fmt: skip
+            )
         if answer.decision == "allow" and answer.command and wanted.effect == "run" and "command" in known.arguments:
             return Permit(command=answer.command)
         if answer.decision == "allow":

@@ -87,9 +87,17 @@ class ApprovalQueue:
         ask_id = self._new_id("p")
         fits = check is not None and call.effect == "write" and check.decide("edits").decision == "allow"
         asked = PermissionAsked(
-            ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule, arguments=arguments, change=change,
-            mode="edits" if fits else "", allows=lets_through(call, rule),
-        )  # fmt: skip
+            ask_id,
+            call_id,
+            call.tool,
+            "\n".join(call.subjects),
+            reason,
+            rule,
+            arguments=arguments,
+            change=change,
+            mode="edits" if fits else "",
+            allows=lets_through(call, rule),
+        )
         if check is not None:
             self._checks[ask_id] = check, reason
         try:

@@ -116,11 +116,14 @@ def _text(data: bytes) -> str:
 def only_tightening(answer: Answer) -> Answer:
     """The part of an answer that a project's hook may give: it denies, asks and adds context."""
     wanted = [
-        words for words, given in (
-            ("allow", answer.decision == "allow"), ("rewrite the call", answer.arguments is not None),
+        words
+        for words, given in (
+            ("allow", answer.decision == "allow"),
+            ("rewrite the call", answer.arguments is not None),
             ("replace the result", answer.output is not None),
-        ) if given
-    ]  # fmt: skip
+        )
+        if given
+    ]
     if not wanted:
         return answer
     problem = f"a project's hook may not {' or '.join(wanted)}"

@@ -251,6 +251,9 @@ def _usage(now: Usage, before: Usage) -> dict[str, int]:
     fresh, read = now.input - before.input, now.cache_read - before.cache_read
     wrote, out = now.cache_write - before.cache_write, now.output - before.output
     return {
-        "inputTokens": fresh, "outputTokens": out, "cachedReadTokens": read, "cachedWriteTokens": wrote,
+        "inputTokens": fresh,
+        "outputTokens": out,
+        "cachedReadTokens": read,
+        "cachedWriteTokens": wrote,
         "totalTokens": fresh + read + wrote + out,
-    }  # fmt: skip
+    }

@@ -112,9 +112,13 @@ class _ServedFrontend:
         self._facts: SessionFacts | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.rpc = RpcConnection(
-            channel, Lines(wire.MOST_SENT), handle=self._handle, told=lambda method, params: self.rpc.cancel(params.get("id")),
-            report_defect=report_defect, cancel=("cancel", "id"),
-        )  # fmt: skip
+            channel,
+            Lines(wire.MOST_SENT),
+            handle=self._handle,
+            told=lambda method, params: self.rpc.cancel(params.get("id")),
+            report_defect=report_defect,
+            cancel=("cancel", "id"),
+        )
 
     def stop(self) -> None:
         """Send nothing more."""

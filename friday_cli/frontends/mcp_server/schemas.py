@@ -86,14 +86,24 @@ def _task(profiles: list[str]) -> Schema:
             "The complete task. The sub-agent does not see this conversation: name files, limits and the form of the answer."
         ),
         "context": _text("Facts it needs and cannot find itself."),
-        "max_tokens": {"type": "integer", "minimum": 1, "description": "Most tokens. Can only lower the profile's budget."},
-        "timeout_s": {"type": "number", "exclusiveMinimum": 0, "maximum": 86_400, "description": "Most active seconds."},
+        "max_tokens": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Most tokens. Can only lower the profile's budget.",
+        },
+        "timeout_s": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 86_400,
+            "description": "Most active seconds.",
+        },
         "schema": {"type": "object", "description": "JSON Schema that the result must match, if you need data."},
         "isolation": {
-            "type": "string", "enum": ["", "worktree"],
+            "type": "string",
+            "enum": ["", "worktree"],
             "description": "worktree: it works in its own git worktree; then apply_delegation or discard_delegation.",
         },
-    }  # fmt: skip
+    }
 
 
 _RESULTS = _object({"delegations": _list(AGENT), "not_started": _list(STRING)}, "delegations")
@@ -118,21 +128,27 @@ def _delegating(profiles: list[str]) -> list[Tool]:
     }
     return [
         Tool(
-            name="list_profiles", annotations=_READS, input_schema=_object({}),
+            name="list_profiles",
+            annotations=_READS,
+            input_schema=_object({}),
             description="The kinds of sub-agents: what each is for, its tools, limits, model and the price of its full budget.",
             output_schema=_object({"profiles": _list(_PROFILE), "server_budget_left": _LEFT}, "profiles"),
         ),
         Tool(
-            name="delegate_task", input_schema=_object(one, "task"), output_schema=AGENT,
+            name="delegate_task",
+            input_schema=_object(one, "task"),
+            output_schema=AGENT,
             description="Delegate a self-contained task to a sub-agent with its own context, tools and budget, and wait for its"
             " result. It comes with a receipt: the tools, files, commands and URLs that Friday itself saw.",
         ),
         Tool(
-            name="delegate_tasks", input_schema=_object(many, "tasks"), output_schema=_RESULTS,
+            name="delegate_tasks",
+            input_schema=_object(many, "tasks"),
+            output_schema=_RESULTS,
             description="Delegate independent tasks to sub-agents that work at the same time, and wait for all. Results are in"
             " the order of the tasks; a failed task does not affect the others.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 _READING = (

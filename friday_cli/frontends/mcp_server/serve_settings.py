@@ -149,6 +149,9 @@ def _left(budget: Budget, what: Any) -> float | None:
 def usage_data(usage: Usage) -> dict[str, Any]:
     """A usage as data."""
     return {
-        "input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write, "output": usage.output,
+        "input": usage.input,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
         "billed": usage.billed,
-    }  # fmt: skip
+    }

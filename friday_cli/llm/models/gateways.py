@@ -114,11 +114,12 @@ async def _more(get: _Get, root: str, models: Mapping[str, GatewayModel], *, pri
     own = _window(dict_in(props.get("default_generation_settings")))
     return {
         name: GatewayModel(
-            name, _window(named.get(name, {})) or row.window or own,
+            name,
+            _window(named.get(name, {})) or row.window or own,
             row.prices if row.prices.given else _prices(named.get(name, {}), prices),
         )
         for name, row in models.items()
-    }  # fmt: skip
+    }
 
 
 def _prices(row: Mapping[str, Any], wanted: bool) -> TokenPrices:

@@ -101,8 +101,11 @@ def own_cost(prices: TokenPrices, usage: Usage) -> float | None:
     read = prices.input if prices.cache_read is None else prices.cache_read
     write = prices.input if prices.cache_write is None else prices.cache_write
     parts = (
-        (usage.input, prices.input), (usage.cache_read, read), (usage.cache_write, write), (usage.output, prices.output)
-    )  # fmt: skip
+        (usage.input, prices.input),
+        (usage.cache_read, read),
+        (usage.cache_write, write),
+        (usage.output, prices.output),
+    )
     fee = _search_fee(prices.web_search, usage)
     unknown = prices.input is None and prices.output is None
     if fee is None or unknown or any(tokens and rate is None for tokens, rate in parts):

@@ -46,11 +46,15 @@ async def status_card(controller: SessionController) -> str:
         ("mode", f"{controller.mode or 'ask'}{f', sandbox: {facts.sandbox}' if facts else ''}"),
         ("context", f"{root.context:,} of {root.window:,} tokens" if root and root.context and root.window else ""),
         ("agents", f"{pluralize(len(state.agents), 'agent')}, {len(state.working)} at work" if state.agents else ""),
-        ("used", f"{tokens(spent)} tokens, {'no cost (demo)' if root and is_demo(root.model) else cost(spent)}"
-         if root else ""),
+        (
+            "used",
+            f"{tokens(spent)} tokens, {'no cost (demo)' if root and is_demo(root.model) else cost(spent)}"
+            if root
+            else "",
+        ),
         ("MCP servers", await _servers(open_)),
         ("settings", code(with_tilde(user_file()), 200)),
-    ]  # fmt: skip
+    ]
     return "**Status**\n\n" + "\n".join(f"- {name}: {text}" for name, text in rows if text)
 
 
@@ -70,9 +74,13 @@ def hooks_card(hooks: Sequence[Hook], problems: Sequence[str]) -> str:
         for hook in hooks
     ]
     rows += [f"- not used: {code(problem, 300)}" for problem in problems]
-    return "**Hooks**: `friday hooks test EVENT` tries them.\n\n" + "\n".join(rows) if rows else (
-        "There are no hooks. They are programs that run before or after what agents do; docs/hooks.md shows how to write one."
-    )  # fmt: skip
+    return (
+        "**Hooks**: `friday hooks test EVENT` tries them.\n\n" + "\n".join(rows)
+        if rows
+        else (
+            "There are no hooks. They are programs that run before or after what agents do; docs/hooks.md shows how to write one."
+        )
+    )
 
 
 def skills_card(found: Skills) -> str:

@@ -85,8 +85,12 @@ def _title(run: ToolRun) -> str:
 def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text:
     styles = renderer.styles
     color = {
-        "ok": styles.ok, "error": styles.error, "denied": styles.error, "waiting": styles.warn, "running": styles.accent,
-    }  # fmt: skip
+        "ok": styles.ok,
+        "error": styles.error,
+        "denied": styles.error,
+        "waiting": styles.warn,
+        "running": styles.accent,
+    }
     text = Text("▾ " if open_ else "▸ ", style=styles.dim)
     text.append(CALL_MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
     text.append(sanitize_line(run.label, 60), style="bold")
