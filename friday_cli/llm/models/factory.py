@@ -186,6 +186,9 @@ def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
         quirks = msgspec.structs.replace(quirks, auto_cache=True)
     if "kimi" in choice.model.lower():
         quirks = msgspec.structs.replace(quirks, call_ids="kimi")
+        # Moonshot's API refuses calls without reasoning in the history, also those of another model.
+        if service.catalog_name not in {*openai_parts.SERVICES, "openrouter"}:
+            quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
     return msgspec.structs.replace(
         quirks,
