@@ -73,8 +73,9 @@ class StoreWriter:
             future.set_exception(StoreError(f"{self.path} is already closed."))
             return future
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="friday-store", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="friday-store", daemon=True)
+            thread.start()
+            self._thread = thread  # `close` waits for one that has started only
         self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,17 @@ def test_a_file_that_another_process_creates_meanwhile_is_not_called_damaged(
 
     monkeypatch.setattr(schema, "_plain_connection", plain_connection)
     schema.connect(path).close()
+
+
+async def test_a_store_whose_thread_cannot_start_is_closed_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the limit of processes is reached (`ulimit -u`)."""
+
+    def no_more(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = Store(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await store.create_session("/work")
+    await asyncio.wait_for(store.close(), 10)
