@@ -206,7 +206,7 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
         script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
         sandbox = _sandbox()
         script = script if sandbox.supports_read_only else without_sandbox(subject, script)
-        return RuleInput(tool, effect, (subject,), script, sandbox.sandbox_access(access))
+        return RuleInput(tool, effect, (subject,), script, sandbox.sandbox_access(access, subject))
     if effect in ("read", "write"):
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))

@@ -113,7 +113,7 @@ class SandboxedBashArguments(BashArguments, frozen=True):
 
 def _sandbox_access(args: BashArguments, workspace: Workspace) -> tuple[SandboxAccess, str]:
     """What the command may reach, and the reason given by the model. Raises ToolError without a required reason."""
-    sandbox_access = workspace.sandbox_access(args.access)
+    sandbox_access = workspace.sandbox_access(args.access, args.command)
     reason = args.reason if isinstance(args, SandboxedBashArguments) else ""
     if sandbox_access in ("network", "outside") and not reason.strip():
         raise ToolError("bash: network and outside need a `reason`.")

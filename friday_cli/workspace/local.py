@@ -68,8 +68,8 @@ class LocalWorkspace(WorkspaceFiles):
         owner._siblings.add(sibling)
         return sibling
 
-    def sandbox_access(self, access: Access) -> SandboxAccess:
-        return "" if self._sandbox is None else self._sandbox.sandbox_access(access)
+    def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
+        return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)
 
     async def run(
         self,

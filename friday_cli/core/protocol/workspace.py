@@ -105,8 +105,9 @@ class Workspace(Protocol):
     @property
     def supports_read_only(self) -> bool: ...
 
-    def sandbox_access(self, access: Access) -> SandboxAccess:
-        """What a command may reach with that access."""
+    def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
+        """What a command may reach with that access. One that may talk to a service of the person counts as not confined where
+        the sandbox cannot hold local sockets."""
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots. A path

@@ -207,7 +207,7 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         filtered = system_call_filter.supported()
         if not filtered:
             yield Fact("cannot", f"block UDP, and with it DNS queries, on {os.uname().machine}", "note")
-            text = f"block Unix sockets with a path (tmux, docker, D-Bus, key agents) on {os.uname().machine}"
+            text = "block Unix sockets with a path (tmux, docker, D-Bus, key agents): programs known for it are asked about"
             yield Fact("cannot", text, "note")
         for abi, missing in LANDLOCK_SINCE:
             if found.abi < abi and not (filtered and missing == NETWORK):
@@ -223,7 +223,7 @@ LACKS = {
     "bubblewrap": ("block Unix sockets in the project that a container with a network of its own made",),
     "seatbelt": (
         "prevent signals to your other processes",
-        "block Unix sockets with a path (tmux, docker, key agents) while a command has the network",
+        "block Unix sockets with a path (tmux, docker, key agents) while a command has the network: programs known for it are asked about",
     ),
 }
 """Limitations of each kind of sandbox; see docs/sandbox.md."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from friday_cli.core.protocol.workspace import Access, SandboxAccess
 
-from . import read_only_command
+from . import read_only_command, system_call_filter
 from .detect import SandboxChoice
 from .home import hidden_paths, readable_paths
 from .plan import SandboxPlan, inside
@@ -22,6 +23,12 @@ from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folde
 
 _TEMPORARY = ("/tmp", "/var/tmp")
 """Folders in which a read-only command sees nothing but its own temp folder."""
+
+_SERVICES = re.compile(
+    r"(?<![\w.-])(?:tmux|screen|zellij|docker|podman|nerdctl|kubectl|systemctl|systemd-run|busctl|gdbus|dbus-send|ssh|ssh-add|gpg2?"
+    r"|gpg-connect-agent|emacsclient|nvim|nvr|code|kitty|wezterm|osascript|launchctl|open|socat|nc|ncat)(?![\w.-])|--(?:abstract-)?unix-socket"
+)
+"""Programs that have services of the person do something through a local socket."""
 
 
 class SandboxPolicy:
@@ -57,11 +64,18 @@ class SandboxPolicy:
         self._creating = threading.Lock()
         self._mount_points: set[str] = set()
 
-    def sandbox_access(self, access: Access) -> SandboxAccess:
-        """How far a command with `access` reaches: "" without a sandbox."""
-        if self.choice.kind == "none":
+    def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
+        """How far a command with `access` reaches: "" without a sandbox, and for a `command` with the name of a program that has
+        services of the person do something, where the sandbox does not hold local sockets."""
+        if self.choice.kind == "none" or (not self._holds_sockets(access) and _SERVICES.search(command)):
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
+
+    def _holds_sockets(self, access: Access) -> bool:
+        """Whether a confined command reaches no socket with a path."""
+        if self.choice.kind == "seatbelt":
+            return not self.network and access != "network"
+        return self.choice.kind != "landlock" or system_call_filter.supported()
 
     @property
     def supports_read_only(self) -> bool:
