@@ -8,13 +8,14 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.events import Envelope, PermissionAnswered, PermissionAsked, TextDelta
+from friday_cli.core.protocol.events import Envelope, HandedBack, PermissionAnswered, PermissionAsked, TextDelta
 from friday_cli.frontends.host import server as host
 from friday_cli.session import commands as c
 from friday_cli.session import wire
@@ -23,7 +24,7 @@ from friday_cli.session.remote import RemoteSession
 from friday_cli.session.session import Session
 from friday_cli.system import session_socket
 from friday_cli.view.follower import SessionFollower
-from tests.session.harness import Harness, does
+from tests.session.harness import Harness, delegates, does
 
 
 class Watched:
@@ -267,3 +268,59 @@ async def test_a_process_of_another_user_is_not_served(harness: Harness, monkeyp
         assert await loop.sock_recv(raw, 10) == b""
         raw.close()
         assert server.clients == 0
+
+
+def _as_nobody(folder: Path, name: str) -> bytes:
+    """What another user gets who connects from inside the folder and says hello."""
+    reader, writer = os.pipe()
+    if not (pid := os.fork()):
+        try:
+            os.chdir(folder)
+            os.setgid(65534)
+            os.setuid(65534)
+            made = socket.socket(socket.AF_UNIX)
+            made.settimeout(20)
+            made.connect(name)
+            made.sendall(b'{"jsonrpc":"2.0","id":1,"method":"hello","params":{"protocol":1,"friday":"1"}}\n')
+            os.write(writer, b"got " + made.recv(1000))
+        except OSError as error:
+            os.write(writer, type(error).__name__.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        got = pipe.read()
+    os.waitpid(pid, 0)
+    return got
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_another_user_of_the_machine_gets_nothing(harness: Harness) -> None:
+    """The folder keeps them out; where it is opened to all by mistake, the owner asks the kernel who they are."""
+    async with harness.session() as session, served(session):
+        folder, name = session_socket.socket_folder(), f"{session.id}.sock"
+        assert await asyncio.to_thread(_as_nobody, folder, name) == b"PermissionError"
+        folder.chmod(0o755)
+        (folder / name).chmod(0o666)
+        assert await asyncio.to_thread(_as_nobody, folder, name) in (
+            b"got ",
+            b"ConnectionResetError",
+            b"BrokenPipeError",
+        )
+
+
+async def test_an_attached_chat_takes_a_sub_agent_over(harness: Harness) -> None:
+    harness.plays(
+        {"a": [delegates("general"), {"text": "end"}], "a.1": [{"text": "mine", "delay_s": 1.0}, {"text": "looked"}]}
+    )
+    async with harness.session() as session, served(session, 2) as (_, (first, second)):
+        await first.session.do(c.Say(PromptText("go")))
+        await first.follower.until(lambda: any(e.agent == "a.1" for e in first.seen))
+        await first.session.do(c.TakeOver("a.1"))
+        with pytest.raises(UsageError, match="already"):
+            await second.session.do(c.TakeOver("a.1"))
+        await second.session.do(c.Tell("a.1", "look there"))
+        await second.session.do(c.HandBack("a.1", "the person's"))
+        handed = await second.until(HandedBack)
+        assert (handed.part.said, handed.part.own_result) == (("look there",), True)
+        assert (await first.until(HandedBack)) == handed
