@@ -48,6 +48,7 @@ from tests.frontends.tui.chat import Chat
 
 PROJECT = Path(__file__).parents[3]
 FRAMES, PICTURE = PROJECT / "docs" / "frames", PROJECT / "docs" / "chat.svg"
+FLEET_PICTURE = PROJECT / "docs" / "agents.svg"
 SIZES = ((60, 20), (100, 30), (160, 45))
 MADE_BY = "python -m tests.frontends.tui.frames"
 BEGUN = 1_800_000_000.0
@@ -299,19 +300,21 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await event_chat.chat.say("/help")
         await event_chat.settle(has="Enter sends")
         out["help"] = event_chat.frame()
-    out["fleet"] = await fleet(size)
+    async with opened_fleet(size) as chat:
+        out["fleet"] = "\n".join(row.rstrip() for row in chat.frame.split("\n")) + "\n"
     return out
 
 
-async def fleet(size: tuple[int, int]) -> str:
+@asynccontextmanager
+async def opened_fleet(size: tuple[int, int]) -> AsyncIterator[Chat]:
     """The list of all sessions."""
     with patch("friday_cli.frontends.tui.fleet_screen.time.time", return_value=BEGUN):
         app = FleetApp(lambda: list(FLEET), None)  # type: ignore[arg-type] - no key is pressed
         async with app.run_test(size=size) as pilot:
             chat = Chat(app, pilot)  # type: ignore[arg-type]
-            await chat.until(lambda: "rm -r build" in chat.frame)
+            await chat.until(lambda: "wants bash" in chat.frame)
             await pilot.pause()
-            return "\n".join(row.rstrip() for row in chat.frame.split("\n")) + "\n"
+            yield chat
 
 
 async def picture() -> str:
@@ -321,6 +324,12 @@ async def picture() -> str:
         return event_chat.chat.app.export_screenshot(title="friday")
 
 
+async def fleet_picture() -> str:
+    """The list of all sessions, as the README shows it."""
+    async with opened_fleet((110, 18)) as chat:
+        return chat.app.export_screenshot(title="friday agents")
+
+
 def main() -> None:
     """Write what is drawn now over what was kept."""
     FRAMES.mkdir(exist_ok=True)
@@ -328,6 +337,7 @@ def main() -> None:
         for name, frame in asyncio.run(frames(size)).items():
             (FRAMES / f"{name}-{size[0]}x{size[1]}.txt").write_text(frame, encoding="utf-8")
     PICTURE.write_text(asyncio.run(picture()), encoding="utf-8")
+    FLEET_PICTURE.write_text(asyncio.run(fleet_picture()), encoding="utf-8")
     print(f"{FRAMES}, {PICTURE}", file=sys.stderr)
 
 

@@ -20,6 +20,9 @@ async def test_the_screens_are_those_of_the_pages(size: tuple[int, int]) -> None
 
 async def test_the_picture_of_the_readme_is_drawn_by_what_there_is() -> None:
     assert await frames.picture() == frames.PICTURE.read_text(encoding="utf-8"), f"{frames.MADE_BY} redraws it"
+    assert await frames.fleet_picture() == frames.FLEET_PICTURE.read_text(encoding="utf-8"), (
+        f"{frames.MADE_BY} redraws it"
+    )
 
 
 def test_the_picture_of_a_run_is_drawn_by_what_there_is() -> None:
