@@ -1,4 +1,7 @@
-"""`python -m tests.store.random_damage [COUNT]`: damages files of sessions and of batches, with their logs, and repairs each."""
+"""`python -m tests.store.random_damage [COUNT [SEED]]`: damages files of sessions and of batches, or their logs, and repairs each.
+
+COUNT (2,000) damages of each. What is not repaired is printed at once.
+"""
 
 from __future__ import annotations
 
@@ -139,6 +142,7 @@ def run(count: int, seed: int = 1, file: Any = SESSION_FILE) -> list[str]:
                 sessions = asyncio.run(usable(path))
             except Exception as error:
                 problems.append(f"damage {number} ({how}): {type(error).__name__}: {error}")
+                print(f"  {problems[-1]}", flush=True)
             else:
                 seen[how, "whole" if found.kept is None else "repaired"] += 1
                 seen[what] += sessions
@@ -149,6 +153,6 @@ def run(count: int, seed: int = 1, file: Any = SESSION_FILE) -> list[str]:
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
-    found = [problem for file in (SESSION_FILE, BATCH_FILE) for problem in run(count, file=file)]
-    print("\n".join(found))
-    sys.exit(bool(found))
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    problems = [problem for file in (SESSION_FILE, BATCH_FILE) for problem in run(count, seed, file)]
+    sys.exit(bool(problems))
