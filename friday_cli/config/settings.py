@@ -251,6 +251,10 @@ class ChatSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     vim: bool = False
     """Whether the prompt has the keys of vim: Esc is normal mode, `i` insert mode, `v` visual mode (docs/keys.md)."""
+    status_command: tuple[str, ...] = ()
+    """A program with its words, such as `["python3", "/home/me/status.py"]`. The first line that it writes is shown above the
+    status line. It reads JSON with the model, folder, session, cost, context and agents (docs/commands.md), runs when these
+    change, at most once a second, and is stopped after five seconds. Empty: none."""
 
 
 class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):

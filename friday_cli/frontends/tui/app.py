@@ -299,3 +299,10 @@ async def _use_settings(app: FridayApp) -> None:
         from .widgets.vim_prompt import use_vim
 
         use_vim(app.chat.composer, True)
+    if settings.tui.status_command:
+        from .own_status import OwnStatus
+
+        own = OwnStatus(app.services, settings.tui.status_command)
+        await own.show(app.chat)
+        app.refresher.own_status = own
+        app.refresher.schedule_refresh()

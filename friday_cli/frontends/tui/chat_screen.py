@@ -231,7 +231,8 @@ def _laid_out(chat: ChatScreen) -> None:
     if chat.ready:
         from .widgets.approval_panel import ROWS_LEFT
 
-        rows = 1 + sum(widget.region.height for widget in (chat.working, chat.strip, chat.composer, chat.status))
+        own = chat.query("#own-status")
+        rows = 1 + sum(widget.region.height for widget in (chat.working, chat.strip, chat.composer, chat.status, *own))
         if chat.approval.rows_left != (rows := max(rows, ROWS_LEFT)):
             chat.approval.rows_left = rows
             chat.approval.on_resize()

@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import status_text
 from .chat_screen import ChatScreen
 from .chat_services import ChatServices
 from .keys import keys
 from .notifications import TerminalNotifier
+
+if TYPE_CHECKING:
+    from .own_status import OwnStatus
 
 SOON_S, BEAT_S, CLOCK_S = 0.005, 0.05, 1.0
 """Seconds until an update after a pause, between two updates, and between two when only clocks run."""
@@ -38,6 +42,8 @@ class ScreenRefresher:
         self._root_had_ended = False
         """Whether the main agent had ended at the last update."""
         self._asks_before: set[str] = set()
+        self.own_status: OwnStatus | None = None
+        """The row that a program of the user writes."""
 
     def changed(self) -> None:
         """Plan an update because the session changed: at once after a pause or when the main agent has begun or ended."""
@@ -135,3 +141,5 @@ class ScreenRefresher:
         )
         facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._services.keys.chosen))
         chat.status.show(facts, chat.body.context.renderer.styles)
+        if self.own_status is not None:
+            self.own_status.follow(facts)
