@@ -11,6 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 
 from . import profiles, trust
+from .profiles.parse import parse as parse_profile
 from .started_programs import UNCHECKED, ProgramText, is_unchecked, runs_elsewhere, scripts_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def rows_of_profile(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
         return _rows(
             head,
             root,
-            profiles.parse(head, raw, origin="claude" if head.startswith(".claude/") else "project").mcp_inline,
+            parse_profile(head, raw, origin="claude" if head.startswith(".claude/") else "project").mcp_inline,
         )
     except FileError:
         return []  # reported with the profile

@@ -14,6 +14,7 @@ from friday_cli.core.tool_catalog import TOOLS
 from . import instructions, profiles, trust
 from .frontmatter import contents
 from .plugins.places import IN_PROJECT
+from .profiles.parse import parse as parse_profile
 from .skills import files
 
 MAX_LINES = 200
@@ -171,7 +172,7 @@ def _about(root: Path, name: str) -> str:
         if raw is None or not profiles.lookup.is_profile(raw):
             return "not a profile"
         shared = name.startswith((".claude/", ".agents/"))
-        profile = profiles.parse(name, raw, origin="claude" if shared else "project")
+        profile = parse_profile(name, raw, origin="claude" if shared else "project")
     except FileError as error:
         return f"cannot be used: {error}"
     selected = ", ".join(sorted(profile.select(TOOLS.names))) or "none"

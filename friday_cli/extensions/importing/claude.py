@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import profiles
+from ..profiles.parse import parse as parse_profile
 from .found import DECISIONS, Found, markdown_files, profile_text, rules_of
 
 
@@ -41,7 +42,7 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
 
 
 def _agent(path: Path, raw: bytes) -> tuple[str, str, list[str]]:
-    profile = profiles.parse(str(path), raw, origin="claude")
+    profile = parse_profile(str(path), raw, origin="claude")
     return profile.name, profile_text(profile), list(profile.notices)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import FileError
 
-from .. import profiles
+from ..profiles.parse import parse as parse_profile
 from .claude import json_file, text_file
 from .found import Found, markdown
 
@@ -118,4 +118,4 @@ def _agent(path: Path, table: Mapping[str, Any]) -> tuple[str, str, list[str]]:
     for key in sorted(table.keys() - {*_AGENT_KEYS, "developer_instructions", "sandbox_mode", "nickname_candidates"}):
         notices.append(f"{key} has no effect in Friday.")
     text = markdown(front, table["developer_instructions"])
-    return profiles.parse(str(path), text.encode(), origin="user").name, text, notices
+    return parse_profile(str(path), text.encode(), origin="user").name, text, notices

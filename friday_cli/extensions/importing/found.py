@@ -16,9 +16,10 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import BASH, TOOLS
 
-from .. import command_check, commands, frontmatter, profiles
+from .. import command_check, commands, frontmatter
 from ..hooks.read import HookFile, HookFiles, read_hooks
 from ..profiles import claude_import
+from ..profiles.parse import parse as parse_profile
 from ..profiles.profile import Profile
 
 MAX_FILES = 1_000
@@ -76,7 +77,7 @@ class Found(msgspec.Struct):
         """Add an agent: `parse` gives its name, its text as a profile, and what is different. An error becomes a line."""
         try:
             name, text, notices = parse()
-            profiles.parse(str(path), text.encode(), origin="user")
+            parse_profile(str(path), text.encode(), origin="user")
         except FridayError as error:
             self.leave(path, f"the agent: {error}")
             return

@@ -12,7 +12,8 @@ from typing import Any
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.tool_catalog import TOOLS
 
-from .. import frontmatter, profiles
+from .. import frontmatter
+from ..profiles.parse import parse as parse_profile
 from .claude import text_file
 from .found import DECISIONS, Found, markdown, markdown_files
 
@@ -155,4 +156,4 @@ def _agent(path: Path, name: str, table: Mapping[str, Any], prompt: str) -> tupl
         notices.append("a primary agent there, a sub-agent here.")
     notices += [f"{key} has no effect in Friday." for key in sorted(table.keys() - _READ_AGENT_KEYS)]
     text = markdown(front, prompt)
-    return profiles.parse(str(path), text.encode(), origin="user").name, text, notices
+    return parse_profile(str(path), text.encode(), origin="user").name, text, notices

@@ -12,8 +12,9 @@ from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 
-from .. import commands, profiles, trust
+from .. import commands, trust
 from ..profiles import render
+from ..profiles.parse import parse as parse_profile
 from ..skills.files import SCRIPTS
 from ..skills.parse import parse
 from .installed import files_of_project
@@ -52,7 +53,7 @@ def _skill(plugin: Plugin, folder: str) -> str:
 def _agent(plugin: Plugin, file: str) -> tuple[str, str]:
     try:
         origin = "user" if file in plugin.profiles else "claude"
-        found = profiles.parse(file, plugin.files.content(file) or b"", origin=origin)  # type: ignore[arg-type]
+        found = parse_profile(file, plugin.files.content(file) or b"", origin=origin)  # type: ignore[arg-type]
     except FileError as error:
         return f"agent {os.path.basename(file)}", f"cannot be used: {error.problem}"
     notes = f" ({' '.join(found.notices)})" if found.notices else ""
