@@ -17,7 +17,7 @@ from tests.cli.console import Console
 
 HERE = Path(__file__).parent
 FIRST = HERE.parent / "first_version"
-FOLDER = "/tmp/t-house/data/project"
+FOLDER = "/tmp/oldproject"
 SESSION, BATCH = "dba0e8cd", "1519cf63"
 MAP = ("map", "reviewer", "--items", "items.jsonl", "--task", "read {n}", "-m", "demo", "--max-cost", "1", "-y")
 
