@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -14,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.workspace import Access, SandboxAccess
+from friday_cli.core.text.lazy_regex import pattern
 
-from . import read_only_command, system_call_filter
+from . import read_only_command
 from .detect import SandboxChoice
 from .home import hidden_paths, readable_paths
 from .plan import SandboxPlan, inside
@@ -24,7 +24,7 @@ from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folde
 _TEMPORARY = ("/tmp", "/var/tmp")
 """Folders in which a read-only command sees nothing but its own temp folder."""
 
-_SERVICES = re.compile(
+_SERVICES = pattern(
     r"(?<![\w.-])(?:tmux|screen|zellij|docker|podman|nerdctl|kubectl|systemctl|systemd-run|busctl|gdbus|dbus-send|ssh|ssh-add|gpg2?"
     r"|gpg-connect-agent|emacsclient|nvim|nvr|code|kitty|wezterm|osascript|launchctl|open|socat|nc|ncat)(?![\w.-])|--(?:abstract-)?unix-socket"
 )
@@ -67,7 +67,7 @@ class SandboxPolicy:
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         """How far a command with `access` reaches: "" without a sandbox, and for a `command` with the name of a program that has
         services of the person do something, where the sandbox does not hold local sockets."""
-        if self.choice.kind == "none" or (not self._holds_sockets(access) and _SERVICES.search(command)):
+        if self.choice.kind == "none" or (command and _SERVICES().search(command) and not self._holds_sockets(access)):
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
@@ -75,7 +75,11 @@ class SandboxPolicy:
         """Whether a confined command reaches no socket with a path."""
         if self.choice.kind == "seatbelt":
             return not self.network and access != "network"
-        return self.choice.kind != "landlock" or system_call_filter.supported()
+        if self.choice.kind != "landlock":
+            return True
+        from . import system_call_filter  # only loaded for a command
+
+        return system_call_filter.supported()
 
     @property
     def supports_read_only(self) -> bool:
