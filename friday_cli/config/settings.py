@@ -119,7 +119,7 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_cost: Dollars | None = None
     """US dollars of all agents."""
     assume_price: bool = False
-    """Whether a model of unknown price counts as the dearest one of its vendor, so that `max_cost` can be kept. What it costs is
+    """Whether a model of unknown price counts as the most expensive one of its vendor, so that `max_cost` can be kept. What it costs is
     then an upper estimate."""
     on_limit: Literal["fail", "wait"] = "fail"
     """What happens when a service refuses requests for more than a minute (a limit per hour or day): `fail` says how long, `wait` waits as

@@ -21,7 +21,7 @@ RUNS = 200
 """Earlier runs that a forecast is made from."""
 UNKNOWN_PRICE = (
     "Limit tokens instead (--max-tokens), ask the service for its prices (`friday models --prices`), set them as `prices` under"
-    " [providers.NAME] in the config, or count with the vendor's dearest model (--assume-price)."
+    " [providers.NAME] in the config, or count with the vendor's most expensive model (--assume-price)."
 )
 SPARE = 4
 """The usual cap of an item is so many times its share of the batch's cap, and at least so many first requests."""

@@ -121,7 +121,7 @@ def cost_function(
     service: ModelService, model: str, *, assume: bool = False, env: Mapping[str, str] | None = None
 ) -> Callable[[Usage], float | None]:
     """The cost function of a model: the prices in the settings, else those that the service reported (`friday models --prices`), else the
-    vendor's list prices. `assume`: where there is none of them, that of the vendor's dearest model (`dearest_model`).
+    vendor's list prices. `assume`: where there is none of them, that of the vendor's most expensive model (`dearest_model`).
 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
     vendor.
@@ -145,7 +145,7 @@ def cost_function(
 
 
 def dearest_model(service: ModelService, model: str) -> tuple[str, str] | None:
-    """The vendor of a model, by the model's name or else the service, and the dearest of its models in models.toml; None for an unknown
+    """The vendor of a model, by the model's name or else the service, and the most expensive of its models in models.toml; None for an unknown
     vendor."""
     named, _, plain = model.rpartition("/")
     for vendor in (named.rpartition("/")[2], catalog.provider_of(plain), service.catalog_name):
@@ -163,7 +163,7 @@ def price_note(name: str, model: str, settings: Settings, env: Mapping[str, str]
     dearest = dearest_model(service, model)
     if dearest is None or cost_function(service, model, env=env)(Usage(input=1, output=1)) is not None:
         return ""
-    return f"the price of {name}/{model} is unknown: it counts as {'/'.join(dearest)}, the dearest model of its vendor"
+    return f"the price of {name}/{model} is unknown: it counts as {'/'.join(dearest)}, the most expensive model of its vendor"
 
 
 def _of_vendor(service: ModelService, model: str) -> bool:
