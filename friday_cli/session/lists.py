@@ -44,10 +44,10 @@ async def open_store() -> AsyncIterator[Store | None]:
 # ---- sessions ------------------------------------------------------------------------------------------------------
 
 
-async def sessions(cwd: str | Path | None = None) -> list[SessionRow]:
-    """The sessions of the folder `cwd`, or all, the newest first."""
+async def sessions(cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
+    """The sessions of the folder `cwd`, or all, the newest first; at most `limit`."""
     async with open_store() as store:
-        return [] if store is None else await store.list_sessions(cwd)
+        return [] if store is None else await store.list_sessions(cwd, limit=limit)
 
 
 async def owners(ids: Sequence[str]) -> dict[str, int]:

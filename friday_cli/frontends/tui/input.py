@@ -197,6 +197,7 @@ class InputController:
     def show_card(self, markdown: str) -> None:
         body = self._chat.body
         body.transcript.add(CardBlock(body.context, markdown))
+        self._services.schedule_refresh()
 
     async def reopen(self, **changes: Any) -> bool:
         wrong = None
@@ -216,6 +217,7 @@ class InputController:
             if wrong is not None:
                 self.say_note(str(wrong), "error")
         self._chat.reset()
+        await self._chat.show_start()
         self._services.refresh()
         return wrong is None
 

@@ -47,6 +47,7 @@ class ShellRunner:
         body, schedule_refresh = self._chat.body, self._services.schedule_refresh
         block = ShellBlock(body.context, command, kept=keep)
         body.transcript.add(block)
+        schedule_refresh()
 
         def show(text: str) -> None:
             block.put(text)

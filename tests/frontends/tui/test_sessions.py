@@ -8,6 +8,7 @@ import pytest
 from textual import events
 from textual.widgets import OptionList
 
+from friday_cli import __version__
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded
 from friday_cli.core.protocol.messages import user
 from friday_cli.frontends.tui.app import FridayApp
@@ -65,13 +66,18 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 
 
-async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
+async def _look_around(folder: Path) -> None:
+    """Store a session of a folder."""
     store = Store(store_path())
-    made = await store.create_session(tmp_path, title="Look around")
+    made = await store.create_session(folder, title="Look around")
     log = AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around"))
     with await store.own(made):
         await store.journal(made).append(numbered(*(("a", event) for event in log)))
     await store.close()
+
+
+async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
+    await _look_around(tmp_path)
     async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)) as chat:
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "Look around" in chat.frame)
         await chat.press("enter")
@@ -153,3 +159,22 @@ async def test_an_export_has_the_format_that_is_named(tmp_path: Path, form: str,
 def test_the_table_of_commands_has_no_two_of_a_name() -> None:
     names = [name for c in slash_commands.COMMANDS for name in (c.name, *c.aliases)]
     assert len(names) == len(set(names))
+
+
+async def test_an_empty_chat_shows_where_it_is_until_the_first_message(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO, size=(60, 20)) as chat:
+        await chat.shows(f"Friday {__version__}")
+        chat.has("/ commands", "mode ask", "F1 help")
+        assert "Last here" not in chat.frame
+        await chat.press("shift+tab", shows="mode edits")
+        assert "waits" not in chat.frame
+        await chat.ask("hello")
+        assert "Friday " not in chat.frame
+
+
+async def test_an_empty_chat_names_the_last_session_here_until_a_card_is_shown(tmp_path: Path) -> None:
+    await _look_around(tmp_path)
+    async with opened(tmp_path, HELLO, size=(60, 20)) as chat:
+        await chat.shows("Last here: Look around")
+        await chat.say("/help")
+        await chat.until(lambda: "Last here" not in chat.frame)

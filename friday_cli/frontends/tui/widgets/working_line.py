@@ -33,8 +33,8 @@ class WorkingLine(Static):
     def follow(self, context: RenderContext, key: str) -> None:
         """Show what is new. `key` stops the run."""
         root = context.state.root
-        self.display = root is not None and not root.ended
-        if root is None or root.ended:
+        self.display = root is not None and root.run > 0 and not root.ended  # the mode can change before the first run
+        if root is None or not self.display:
             return
         if self._run != (run := (context.state.session, root.run)):
             self._run, self._before = run, context.state.usage_of(root.path)
