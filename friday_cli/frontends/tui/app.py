@@ -167,6 +167,8 @@ class FridayApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key):
             self.refresher.typed_at = time.monotonic()
+        if isinstance(event, events.Paste) and (welcome := self.chat.welcome) is not None and welcome.takes(event.text):
+            return
         await super().on_event(event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -63,6 +63,14 @@ async def ask_gateways(settings: Settings, env: Mapping[str, str], *, prices: bo
     return {service.name: listing for service, listing in zip(services, found, strict=True)}
 
 
+async def try_key(name: str, key: str, settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The models that a service lists for a key that is not stored. Raises ProviderError (of the kind "auth" when the service
+    refuses the key), ValueError for a list that cannot be read, UsageError for a service or key that cannot be used."""
+    service = find_service(name, settings.providers, env)
+    found = await _ask(service, {**env, service.keys[0]: key}, prices=False)
+    return tuple(model.id for model in found)
+
+
 async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool) -> Listing:
     before = kept(service, env)
     if not prices and 0 <= time.time() - before.at < FRESH_S:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual import events
-from textual.widgets import OptionList
 
 from friday_cli import __version__
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded
@@ -82,31 +80,6 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "Look around" in chat.frame)
         await chat.press("enter")
         await chat.until(lambda: "› Look around" in chat.frame and not chat.app.query(Welcome))
-
-
-async def test_a_pasted_key_is_kept_and_never_shown(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)) as chat:
-        app = chat.app
-        await chat.until(lambda: bool(app.query(Welcome)))
-        await chat.shows("paste an API key to use it")
-        told: list[str] = []
-        monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
-        await chat.type("s")  # the list has the keys; what it does not know begins a key
-        await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
-        await chat.press("backspace")
-        app.query_one(OptionList).focus()
-        await chat.until(lambda: app.query_one(OptionList).has_focus)
-        app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
-        await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
-        assert "secret" not in chat.frame
-        await chat.press("enter")
-        await chat.until(lambda: app.controller.session is not None)
-        assert told == [f"Key for anthropic saved in {home / 'friday' / 'auth.toml'}."]
-        kept = home / "friday" / "auth.toml"
-        assert "sk-ant-secret1234567890" in kept.read_text()
-        assert kept.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(

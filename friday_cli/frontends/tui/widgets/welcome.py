@@ -16,14 +16,18 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .chat_request import ChatRequest
+from .choice_dialog import Chooser
 from .text_input import TextField
+from .transcript_messages import TextTyped
 
-_PREFIXES = (
-    ("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("gsk_", "groq"), ("AIza", "gemini"), ("sk-", "openai"),
-)  # fmt: skip
+_PREFIXES = (("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("gsk_", "groq"), ("AIza", "gemini"))
+"""Beginnings of keys that only one service has."""
+_OTHER = "custom"
+"""The provider for a service whose address is typed here."""
 _TITLE = "Welcome to Friday. No model is configured yet; choose one of three ways:"
 _WAYS = (
     "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
@@ -33,6 +37,8 @@ _WAYS = (
 )
 FIRST_S, LATER_S, PAUSE_S = 0.3, 2.0, 1.0
 """Seconds in which a server must answer at the first look and at later ones, and between two looks."""
+SHORTEST_KEY = 16
+"""Characters from which a pasted word is taken for a key."""
 MOST_MODELS = 6
 """Models of local servers that are listed."""
 
@@ -52,6 +58,8 @@ class Welcome(Vertical):
         self._models = ["demo"]
         self._chosen = False
         """Whether a choice was made: a second press of the same key means that one."""
+        self._key_of_other = ""
+        """The key of another service, while its address is asked for."""
 
     def compose(self) -> ComposeResult:
         ways = Table.grid(padding=(0, 1))
@@ -68,20 +76,26 @@ class Welcome(Vertical):
         self.query_one(OptionList).focus()
         self._look_for_servers()
 
+    def takes(self, pasted: str) -> bool:
+        """Put a key that is pasted anywhere into its field: in the prompt it would be shown, and sent to a model."""
+        text = pasted.strip()
+        if self.key.has_focus or len(text) < SHORTEST_KEY or not (text.isascii() and text.isprintable()) or " " in text:
+            return False
+        self.key.focus()
+        self.key.insert_text_at_cursor(text)
+        return True
+
     def on_paste(self, event: events.Paste) -> None:
-        """Put a pasted key into the field, which needs no focus first."""
-        self._put_key(event, event.text.strip().partition("\n")[0])
-
-    def on_key(self, event: events.Key) -> None:
-        """Put a typed key into the field, too."""
-        if event.is_printable and event.character and event.character != " ":
-            self._put_key(event, event.character)
-
-    def _put_key(self, event: events.Event, text: str) -> None:
         if not self.key.has_focus:
             event.stop()
-            self.key.focus()
-            self.key.insert_text_at_cursor(text)
+            if not self.takes(event.text):
+                self.post_message(TextTyped(event.text))
+
+    def on_key(self, event: events.Key) -> None:
+        """Put what is typed elsewhere into the prompt: a key is pasted, or typed into its field."""
+        if event.is_printable and event.character and not self.key.has_focus:
+            event.stop()
+            self.post_message(TextTyped(event.character))
 
     @property
     def key(self) -> Input:
@@ -133,22 +147,54 @@ class Welcome(Vertical):
 
         self.post_message(self.Chosen(model, DEMO_PROMPT if model == "demo" else ""))
 
-    async def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        key = event.value.strip()
-        provider = next((name for prefix, name in _PREFIXES if key.startswith(prefix)), "")
-        if not provider:
-            self._show_error("Unknown kind of key. For another service, use `friday auth set PROVIDER`.")
-            return
+        if event.value.strip():
+            self._take(event.value.strip())
+
+    @work(exclusive=True, group="key")
+    async def _take(self, typed: str) -> None:
+        """Try a key, or the key of another service at the address that was typed; keep it unless it is refused."""
+        from friday_cli.llm.models.presets import PRESETS
+
+        if self._key_of_other:
+            return await self._keep(_OTHER, self._key_of_other, typed)
+        provider = next((name for prefix, name in _PREFIXES if typed.startswith(prefix)), None)
+        if provider is None:
+            services = [(name, preset.title) for name, preset in PRESETS.items() if preset.keys]
+            choices = [*services, (_OTHER, "Another service: its address")]
+            at = [name for name, _ in choices].index("openai")
+            provider = await self.app.push_screen_wait(Chooser("Which service is this key for?", choices, at=at))
+        if provider == _OTHER:
+            self._key_of_other = typed
+            self.key.password, self.key.value = False, ""
+            self.key.placeholder = "Its address, such as https://models.example.com/v1"
+            self.key.focus()
+        elif provider:
+            await self._keep(provider, typed)
+
+    async def _keep(self, provider: str, key: str, address: str = "") -> None:
+        from friday_cli.config.edit import set_value
         from friday_cli.llm.models.credentials import set_key
 
+        self._show_error("Trying the key ...")
         try:
+            said, models = await _try(provider, key, address)
+            model = await self._choose_model(models) if address else None
+            if address and model is None:
+                return self._show_error("No model was chosen; nothing is saved.")
             path = await asyncio.to_thread(set_key, provider, key)
+            if model is not None:
+                await asyncio.to_thread(set_value, f"providers.{provider}.base_url", address)
+                await asyncio.to_thread(set_value, "model", f"{provider}/{model}")
         except FridayError as error:
-            self._show_error(str(error))
-            return
-        self.notify(f"Key for {provider} saved in {path}.", markup=False, timeout=6)
-        self.post_message(self.Chosen(None))
+            return self._show_error(str(error))
+        self.notify(f"{said} Key for {provider} saved in {path}.", markup=False, timeout=6)
+        self.post_message(self.Chosen(f"{provider}/{model}" if model is not None else None))
+
+    async def _choose_model(self, models: tuple[str, ...]) -> str | None:
+        rows = [(name, name) for name in models[:50]]
+        return await self.app.push_screen_wait(Chooser("Which of its models?", rows)) if rows else None
 
     def _show_error(self, text: str) -> None:
         if not self.is_attached:
@@ -164,3 +210,31 @@ async def _local_models(seconds: float) -> list[str]:
     settings = await asyncio.to_thread(config.load)
     found = await probe(settings.settings.providers, os.environ, seconds=seconds)
     return [f"{server.provider}/{model.id}" for server in found.servers for model in server.models]
+
+
+async def _try(provider: str, key: str, address: str) -> tuple[str, tuple[str, ...]]:
+    """What trying a key showed, and the models that the service lists. Raises FridayError when the service refuses the key, or
+    does not answer as a model service at an address that was typed."""
+    from msgspec import structs
+
+    from friday_cli import config
+    from friday_cli.config.settings import ProviderSettings
+    from friday_cli.core.protocol.errors import ProviderError, UsageError
+    from friday_cli.llm.models.gateways import try_key
+
+    settings = (await asyncio.to_thread(config.load)).settings
+    if address:
+        settings = structs.replace(
+            settings, providers={**settings.providers, provider: ProviderSettings(base_url=address)}
+        )
+    try:
+        models = await try_key(provider, key, settings, os.environ)
+    except (ProviderError, ValueError) as error:
+        if isinstance(error, ProviderError) and error.kind == "auth":
+            raise
+        if address:
+            raise UsageError(f"{address} did not list its models: {error}", hint="Type another address.") from error
+        return "The key could not be tried now.", ()
+    if provider == "openrouter":  # it lists its models without a key
+        return "The key is tried with the first message.", models
+    return f"The key works: {pluralize(len(models), 'model')}.", models
