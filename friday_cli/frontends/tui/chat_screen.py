@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from .chat_body import ChatBody
 from .chat_services import ChatServices
-from .keys import keys
+from .first_screen import FirstScreen
 from .notifications import place_toasts
 from .state import keymap
 from .state.file_index import FileIndex
@@ -26,7 +26,7 @@ from .widgets.blocks import RenderContext
 from .widgets.chat_request import AskAnswered
 from .widgets.completer import Suggest
 from .widgets.composer import Composer
-from .widgets.status_bar import StatusFacts, StatusLine
+from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt, begin_typing
 from .widgets.transcript import Transcript
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from .widgets.agent_tree import AgentTree
     from .widgets.approval_panel import Approval
     from .widgets.search_bar import FindBar
-    from .widgets.start_card import StartCard
     from .widgets.working_line import WorkingLine
 
 
@@ -60,8 +59,7 @@ class ChatScreen(Screen[None]):
         """`suggest` completes what is typed, `customs` are the user's own commands."""
         super().__init__()
         self._services, self._suggest, self.customs = services, suggest, customs
-        self.start: StartCard | None = None
-        """What stands above an empty chat, while it is shown."""
+        self.first_screen = FirstScreen(services, self)
         self.furnished = asyncio.Event()
         """Set when all widgets are there."""
 
@@ -132,32 +130,6 @@ class ChatScreen(Screen[None]):
             await self.query(Welcome).remove()
         elif self.welcome is None:
             await self.mount(Welcome(), before="#composer")
-
-    async def show_start(self) -> None:
-        """Show what stands above an empty chat, until something is said or shown in it."""
-        from .widgets.start_card import StartCard
-
-        await self.query(StartCard).remove()
-        controller = self._services.controller
-        if controller.session is not None and not self._has_content:
-            tip = keys.respelled("Shift+Tab mode · Ctrl+T agents · F1 help", self._services.keys.chosen)
-            self.start = StartCard(self._services.cwd, tip)
-            await self.mount(self.start, before=self.body)
-
-    @property
-    def _has_content(self) -> bool:
-        root = self._services.controller.state.root  # one without a run: only the mode was changed
-        return (root is not None and root.run > 0) or bool(self.body.transcript.blocks.blocks)
-
-    def follow_start(self, facts: StatusFacts) -> None:
-        """Update the card above an empty chat, or remove it."""
-        if self.start is None:
-            return
-        if self._has_content:
-            self.start.remove()
-            self.start = None
-        else:
-            self.start.follow(facts)
 
     @property
     def place(self) -> Place:

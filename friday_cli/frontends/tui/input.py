@@ -217,7 +217,7 @@ class InputController:
             if wrong is not None:
                 self.say_note(str(wrong), "error")
         self._chat.reset()
-        await self._chat.show_start()
+        await self._chat.first_screen.show()
         self._services.refresh()
         return wrong is None
 

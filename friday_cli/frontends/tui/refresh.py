@@ -143,4 +143,4 @@ class ScreenRefresher:
         chat.status.show(facts, chat.body.context.renderer.styles)
         if self.own_status is not None:
             self.own_status.follow(facts)
-        chat.follow_start(facts)
+        chat.first_screen.follow(facts)

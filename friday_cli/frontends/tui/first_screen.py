@@ -1,0 +1,48 @@
+"""Shows the start card above an empty chat, until something is said or shown in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .chat_services import ChatServices
+from .keys import keys
+from .widgets.status_bar import StatusFacts
+
+if TYPE_CHECKING:
+    from .chat_screen import ChatScreen
+    from .widgets.start_card import StartCard
+
+
+class FirstScreen:
+    """See the module."""
+
+    def __init__(self, services: ChatServices, chat: ChatScreen) -> None:
+        self._services, self._chat = services, chat
+        self._card: StartCard | None = None
+
+    async def show(self) -> None:
+        """Show the card of the session that was opened, if nothing was said in it."""
+        from .widgets.start_card import StartCard  # after the first picture
+
+        if self._card is not None:
+            await self._card.remove()
+            self._card = None
+        if self._services.controller.session is not None and not self._has_content:
+            tip = keys.respelled("Shift+Tab mode · Ctrl+T agents · F1 help", self._services.keys.chosen)
+            self._card = StartCard(self._services.cwd, tip)
+            await self._chat.mount(self._card, before=self._chat.body)
+
+    @property
+    def _has_content(self) -> bool:
+        root = self._services.controller.state.root  # one without a run: only the mode was changed
+        return (root is not None and root.run > 0) or bool(self._chat.body.transcript.blocks.blocks)
+
+    def follow(self, facts: StatusFacts) -> None:
+        """Update the card, or remove it."""
+        if self._card is None:
+            return
+        if self._has_content:
+            self._card.remove()
+            self._card = None
+        else:
+            self._card.follow(facts)
