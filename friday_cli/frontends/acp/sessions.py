@@ -149,7 +149,8 @@ class AcpSession:
             if custom.skill is None:
                 message = prompt_of_command(custom, rest)
             else:
-                preface, message, _ = await self._session.do(LoadSkill(custom.skill, rest))
+                preface, text_of_skill, _ = await self._session.do(LoadSkill(custom.skill, rest))
+                message = text_of_skill
         attached, more, remarks = await self._session.attach(message)
         for remark in remarks:
             self.send(_said(f"[{remark}]\n"))

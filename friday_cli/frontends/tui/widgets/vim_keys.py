@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from textual.widgets import TextArea
+from textual.widgets.text_area import Document
 
 from .vim_text import by_words, find_character, row_begin, row_end, rows_from, word_around
 
@@ -42,25 +43,31 @@ class VimText:
     def text(self) -> str:
         return self.area.text
 
+    @property
+    def document(self) -> Document:
+        document = self.area.document
+        assert isinstance(document, Document)
+        return document
+
     def location(self, at: int) -> tuple[int, int]:
         """(row, column) of a place."""
-        return self.area.document.get_location_from_index(min(max(at, 0), len(self.text)))
+        return self.document.get_location_from_index(min(max(at, 0), len(self.text)))
 
     def cursor(self, *, marking: bool) -> int:
         """Where the cursor is; `marking`: on the last marked character."""
         start, end = self.area.selection
-        return self.area.document.get_index_from_location(end) - (marking and end > start)
+        return self.document.get_index_from_location(end) - (marking and end > start)
 
     def in_row(self, by: int) -> int:
         """The place in the same column, `by` rows below."""
-        document = self.area.document
+        document = self.document
         row, column = self.area.cursor_location
         row = min(max(row + by, 0), document.line_count - 1)
         return document.get_index_from_location((row, min(column, len(document.get_line(row)))))
 
     def whole_at(self, at: int, *, left: bool) -> int:
         """A place moved out of a chip."""
-        return self.area.document.get_index_from_location(self.whole(self.location(at), left))
+        return self.document.get_index_from_location(self.whole(self.location(at), left))
 
     def range(self, begin: int, end: int) -> tuple[int, int]:
         """A range that cuts no chip."""

@@ -52,7 +52,7 @@ def word_around(text: str, at: int, *, big: bool, blanks: bool) -> tuple[int, in
 
 def find_character(text: str, at: int, keys: str, count: int) -> int | None:
     """Where `keys` (`f`, `F`, `t` or `T` with a character) leads in the row of `at`; None if it is not there."""
-    how, character = keys
+    how, character = keys[0], keys[1]
     begin, end = row_begin(text, at), row_end(text, at)
     for _ in range(count):
         found = text.find(character, at + 1, end) if how in "ft" else text.rfind(character, begin, at)
