@@ -63,10 +63,15 @@ def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
     started = next((e.event for e in envelopes if isinstance(e.event, SessionStarted)), None)
     name, cwd = (started.session, started.cwd) if started else (str(uuid.uuid4()), "")
     times = db.execute("SELECT min(at), max(at) FROM events WHERE session = ?", (key,)).fetchone()
+    unused = "NOT EXISTS (SELECT 1 FROM events WHERE session = sessions.key)"
     db.execute(
-        "INSERT OR IGNORE INTO sessions(key, id, cwd, title, model, created, updated) VALUES (?, ?, ?, '', '', ?, ?)",
-        (key, name, cwd, *times),
-    )
+        f"UPDATE OR IGNORE sessions SET key = ? WHERE id = ? AND {unused}", (key, name)
+    )  # its number was damaged
+    for free in (name, str(uuid.uuid4())):  # the row of another session may have its name
+        db.execute(
+            "INSERT OR IGNORE INTO sessions(key, id, cwd, title, model, created, updated) VALUES (?, ?, ?, '', '', ?, ?)",
+            (key, free, cwd, *times),
+        )
     model = db.execute("SELECT model FROM sessions WHERE key = ?", (key,)).fetchone()[0]
     made = _replacement_starts(envelopes, used, model)
     append_events(db, key, made)

@@ -106,6 +106,28 @@ async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Pa
         assert note.text == "the port is 8080"
 
 
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        ("UPDATE sessions SET key = 5000 WHERE key = 3",),
+        (
+            "CREATE TEMP TABLE lost AS SELECT id FROM sessions WHERE key = 3",
+            "DELETE FROM sessions WHERE key = 3",
+            "UPDATE sessions SET id = (SELECT id FROM lost) WHERE key = 4",
+        ),
+    ],
+    ids=["the number is another", "the name is at another session"],
+)
+async def test_a_session_whose_row_is_damaged_keeps_its_events(path: Path, hurt: tuple[str, ...]) -> None:
+    await fill(path)
+    sql(path, *hurt, "DROP TABLE agents")
+    found = repair(path)
+    assert (found.sessions, found.missing) == (COUNT, 0)
+    async with Store(path) as store:
+        rows = await store.list_sessions()
+        assert [len(await store.events(row.id)) > 20 for row in rows] == [True] * COUNT
+
+
 async def test_the_progress_with_a_large_file_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(path)
     damage(path, [1])
