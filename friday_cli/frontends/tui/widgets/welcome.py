@@ -20,7 +20,6 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .chat_request import ChatRequest
-from .choice_dialog import Chooser
 from .text_input import TextField
 from .transcript_messages import TextTyped
 
@@ -157,6 +156,8 @@ class Welcome(Vertical):
         """Try a key, or the key of another service at the address that was typed; keep it unless it is refused."""
         from friday_cli.llm.models.presets import PRESETS
 
+        from .choice_dialog import Chooser  # the first screen does not need it
+
         if self._key_of_other:
             return await self._keep(_OTHER, self._key_of_other, typed)
         provider = next((name for prefix, name in _PREFIXES if typed.startswith(prefix)), None)
@@ -193,6 +194,8 @@ class Welcome(Vertical):
         self.post_message(self.Chosen(f"{provider}/{model}" if model is not None else None))
 
     async def _choose_model(self, models: tuple[str, ...]) -> str | None:
+        from .choice_dialog import Chooser
+
         rows = [(name, name) for name in models[:50]]
         return await self.app.push_screen_wait(Chooser("Which of its models?", rows)) if rows else None
 
