@@ -48,6 +48,7 @@ class ChatScreen(Screen[None]):
     it is `ready`."""
 
     body: ChatBody
+    first_screen: FirstScreen
     composer: Composer
     status: StatusLine
     strip: AgentStrip
@@ -59,7 +60,6 @@ class ChatScreen(Screen[None]):
         """`suggest` completes what is typed, `customs` are the user's own commands."""
         super().__init__()
         self._services, self._suggest, self.customs = services, suggest, customs
-        self.first_screen = FirstScreen(services, self)
         self.furnished = asyncio.Event()
         """Set when all widgets are there."""
 
@@ -67,6 +67,7 @@ class ChatScreen(Screen[None]):
         """Make the widgets of the first picture."""
         cwd = self._services.cwd
         self.body = ChatBody(self._services, self.new_context())
+        self.first_screen = FirstScreen(self._services, self.body)
         self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._suggest, id="composer")
         self.status = StatusLine(id="status")
         yield self.body

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .chat_body import ChatBody
 from .chat_services import ChatServices
 from .keys import keys
 from .widgets.status_bar import StatusFacts
 
 if TYPE_CHECKING:
-    from .chat_screen import ChatScreen
     from .widgets.start_card import StartCard
 
 
 class FirstScreen:
     """See the module."""
 
-    def __init__(self, services: ChatServices, chat: ChatScreen) -> None:
-        self._services, self._chat = services, chat
+    def __init__(self, services: ChatServices, body: ChatBody) -> None:
+        """The card stands above `body`."""
+        self._services, self._body = services, body
         self._card: StartCard | None = None
 
     async def show(self) -> None:
@@ -30,12 +31,12 @@ class FirstScreen:
         if self._services.controller.session is not None and not self._has_content:
             tip = keys.respelled("Shift+Tab mode · Ctrl+T agents · F1 help", self._services.keys.chosen)
             self._card = StartCard(self._services.cwd, tip)
-            await self._chat.mount(self._card, before=self._chat.body)
+            await self._body.screen.mount(self._card, before=self._body)
 
     @property
     def _has_content(self) -> bool:
         root = self._services.controller.state.root  # one without a run: only the mode was changed
-        return (root is not None and root.run > 0) or bool(self._chat.body.transcript.blocks.blocks)
+        return (root is not None and root.run > 0) or bool(self._body.transcript.blocks.blocks)
 
     def follow(self, facts: StatusFacts) -> None:
         """Update the card, or remove it."""
