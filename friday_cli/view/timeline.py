@@ -196,6 +196,8 @@ def render_timeline(
 ) -> list[list[tuple[str, Cell]]]:
     """A row for each agent in pieces (text, what they show), then the axis and the signs. `width`: columns; `window`: the part of
     the axis in seconds, all of it by default; `top`: only this agent and its descendants. Agents without a part in it are left out."""
+    if not timeline.agents:
+        return [[("No agent has run yet.", "")]]
     scale = TimeScale(timeline)
     first, last = window or (0.0, scale.length)
     names = {a.path: sanitize_line(f"{a.path} {state.agents[a.path].profile}", 24) for a in timeline.agents}

@@ -15,6 +15,11 @@ PLAY = {
 }
 
 
+async def test_before_the_first_message_it_says_that_nothing_ran(tmp_path: Path) -> None:
+    async with opened(tmp_path, PLAY) as chat:
+        await chat.say("/timeline", shows="No agent has run yet.")
+
+
 async def shown(chat: Chat) -> None:
     await chat.ask("go", shows="Done.")
     await chat.say("/timeline", shows="Timeline: all of it")
