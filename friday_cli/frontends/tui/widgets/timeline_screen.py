@@ -46,6 +46,7 @@ class TimelineScreen(ModalScreen[None]):
         super().__init__()
         self._load, self._styles = load, styles
         self._state, self._timeline = SessionView(), Timeline([], 0.0, 0.0)
+        self._loaded = False
         self._part: tuple[float, float] | None = None
         """(start, end) of the shown part in seconds of the axis; None for all."""
 
@@ -65,6 +66,7 @@ class TimelineScreen(ModalScreen[None]):
     @work(exclusive=True)
     async def action_reload(self) -> None:
         self._state, self._timeline = await self._load()
+        self._loaded = True
         self._draw()
 
     def action_zoom(self, closer: bool) -> None:
@@ -95,7 +97,7 @@ class TimelineScreen(ModalScreen[None]):
 
     def _draw(self) -> None:
         width = self.query_one("#timeline-body").scrollable_content_region.width
-        if width <= 0:
+        if width <= 0 or not self._loaded:
             return
         rows = render_timeline(self._state, self._timeline, width, window=self._part)
         lines = [Text.assemble(*((text, self._style(kind)) for text, kind in row), no_wrap=True) for row in rows]
