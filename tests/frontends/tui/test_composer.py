@@ -248,8 +248,9 @@ async def test_a_paste_names_no_files_and_what_is_typed_beside_it_does(tmp_path:
         for name in ("typed.txt", "pasted.txt"):
             (tmp_path / name).write_text(f"content of {name}")
         chat.composer.area.post_message(events.Paste(pasted))
-        await chat.pilot.pause()
+        await chat.until(lambda: chat.composer.area.text)
         await chat.type("ed.txt @typed.txt " if pasted == "@past" else " @typed.txt ")
+        await chat.until(lambda: chat.composer.area.text.endswith("@typed.txt "))
         await chat.press("enter")
         await chat.idle()
         texts = [message.text for message in chat.session._main.agent.conversation.history]
