@@ -6,7 +6,7 @@ import io
 import os
 import tarfile
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -70,8 +70,23 @@ def unpack(packed: FolderPack, target: Path) -> Path:
         git(target, "read-tree", packed.head)  # a file that was deleted stays so
         bundle.unlink()
     with tarfile.open(fileobj=io.BytesIO(packed.files)) as archive:
-        archive.extractall(target, filter="tar")
+        if hasattr(tarfile, "tar_filter"):
+            archive.extractall(target, filter="tar")
+        else:  # Python before 3.11.4
+            _require_inside(archive)
+            archive.extractall(target)
     return target / packed.within
+
+
+def _require_inside(archive: tarfile.TarFile) -> None:
+    """Raise FridayError if a member would be written outside of the folder, by its name or through a link."""
+    links = {member.name for member in archive if member.issym() or member.islnk()}
+    for member in archive:
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts or any(str(folder) in links for folder in path.parents):
+            raise FridayError(
+                f"The packed folder has a file that would be written outside of it: {member.name[:200]!r}."
+            )
 
 
 def bundle_branch(folder: Path, branch: str, head: str) -> bytes:

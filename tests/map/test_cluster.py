@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.errors import FridayError, ProviderError
 from friday_cli.map import folder_copy
 from friday_cli.map.caps import Cap
 from friday_cli.map.cluster_limits import ClusterLimits, ClusterRateLimiter, Used
@@ -135,6 +137,22 @@ def test_a_folder_is_copied_as_it_is_and_commits_come_back(tmp_path: Path) -> No
     plain.mkdir()
     (plain / "a.txt").write_text("a\n")
     assert (folder_copy.unpack(folder_copy.pack(plain), tmp_path / "other") / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("name", ["/tmp/outside.txt", "../outside.txt", "link/inside.txt"])
+def test_a_packed_folder_writes_nothing_outside_also_before_python_3_11_4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delattr(tarfile, "tar_filter", raising=False)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+        archive.addfile(link)
+        archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(FridayError, match="outside of it"):
+        folder_copy.unpack(folder_copy.FolderPack(".", out.getvalue()), tmp_path / "copy")
+    assert not (tmp_path / "inside.txt").exists()
 
 
 def test_the_engine_does_not_change_which_batch_it_is() -> None:
