@@ -32,10 +32,10 @@ class Leaving:
 
     def handle_signals(self) -> None:
         """Let SIGTERM, SIGINT and SIGHUP end the app."""
-        loop, leave = asyncio.get_running_loop(), self._services.app.exit
+        loop = asyncio.get_running_loop()
         on_signal: dict[int, Callable[[], object]] = {
-            signal.SIGTERM: partial(leave, 143),
-            signal.SIGINT: partial(leave, 130),
+            signal.SIGTERM: partial(self._end, 143),
+            signal.SIGINT: partial(self._end, 130),
             signal.SIGHUP: self._on_hang_up,
         }
         if terminal.life() >= 0:
@@ -66,9 +66,7 @@ class Leaving:
 
     def _on_hang_up(self) -> None:
         if sys.__stdin__ is not None and sys.__stdin__.isatty():
-            self._services.app.exit(
-                HANG_UP
-            )  # the signal of a person or a program: the terminal is there, and is left as it was
+            self._end(HANG_UP)  # the signal of a person or a program: the terminal is there, and is left as it was
         else:
             self.window_closed()
 
@@ -76,7 +74,25 @@ class Leaving:
         """The process that the shell waits for was killed: the shell reads the terminal now."""
         asyncio.get_running_loop().remove_reader(terminal.life())
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # what restores the terminal must not stop this process
-        self._services.app.exit(HANG_UP)
+        self._end(HANG_UP)
+
+    def _end(self, code: int) -> None:
+        """Close the session, then give the terminal back. The second time without effect. One that goes on without the terminal
+        is not closed."""
+        if self._services.controller.detached:
+            self._services.app.exit(code)
+        elif self._hang_up is None:
+            self._hang_up = asyncio.ensure_future(self._close_and_give_back(code))
+
+    async def _close_and_give_back(self, code: int) -> None:
+        try:
+            if self._services.controller.remote is None:  # one of another process goes on
+                await self._services.controller.close()
+        finally:
+            limit = Timer(CLOSE_S, os._exit, (code,))  # a terminal that nobody reads takes no more output
+            limit.daemon = True
+            limit.start()
+            self._services.app.exit(code)
 
     def _goes_on(self) -> bool:
         """Whether the agents at work go on without the terminal."""

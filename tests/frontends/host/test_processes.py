@@ -109,15 +109,21 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
     assert session_socket.sessions() == []
 
 
-@pytest.mark.parametrize("how", ["the window is closed", "stopped by a script"])
+@pytest.mark.parametrize("how", ["the window is closed", "the first process is killed", "stopped by a script"])
 def test_what_happens_to_a_chat_at_work(harness: Harness, how: str) -> None:
     play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}
     model = scripted(harness.project, play)
-    friday("config", "set", "fleet.on_hangup", "detach", cwd=harness.project)
+    if how != "the first process is killed":
+        friday("config", "set", "fleet.on_hangup", "detach", cwd=harness.project)
     with Terminal(harness.project, "--yolo", "-m", model) as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r", until=b"Enter queues")
         (row,) = until(lambda: [row for row in rows(harness.project) if row["at_work"]])
+        if how == "the first process is killed":
+            os.kill(terminal.pid, signal.SIGKILL)
+            until(lambda: gone(row["pid"]))
+            assert [row["state"] for row in rows(harness.project)] == ["ended"]
+            return
         terminal.hang_up()
     until(lambda: [row for row in rows(harness.project) if row["reachable"]])
     if how == "stopped by a script":
