@@ -100,12 +100,12 @@ LONG = {"input_tokens": 0, "cache_creation_input_tokens": 10_000,
 def test_what_is_kept_for_an_hour_costs_twice_the_input_and_other_tiers_are_estimates(
     friday: Friday, usage: dict[str, Any], estimated: bool
 ) -> None:
-    said = [claude.start(**LONG, **usage), *claude.text(0, "hello"), *claude.end(output=0)]
+    said = [claude.start(**LONG, **usage), *claude.text(0, "hello"), *claude.end(output=2)]
     with thinking(lambda t: Reply(sse("messages", said))) as server:
         own(friday, server.url, "anthropic/claude-opus-5-5")
         found = friday.json("hi").document
     assert found["cost_usd"] == pytest.approx(0.08, abs=0.001)
-    assert found["usage"]["estimated"] is (estimated or found["usage"]["output_tokens"] > 0)
+    assert found["usage"]["estimated"] is estimated
 
 
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "s1"}
