@@ -26,7 +26,7 @@ from friday_cli.system.git_command import git
 from friday_cli.view import SessionView
 
 STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "https://friday-cli.dev/receipt/v1"
+PREDICATE = "urn:friday-cli:receipt:v1"
 PAYLOAD = "application/vnd.in-toto+json"
 NAMESPACE, NOTES = "friday-receipt", "friday"
 """The namespace of the signature, and the name of the git notes."""
