@@ -55,7 +55,7 @@ def usage(
         )
         return
     if not rows:
-        output.remark(f"nothing was used since {start}.")
+        output.remark(f"nothing was used since {start}; the demo does not count.")
         return
     total = _Sum.of(rows)
     output.show_painted((f"Since {start}: {total.price}, {format.tokens(total.usage)} tokens", "bold"))

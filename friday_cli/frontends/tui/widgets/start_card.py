@@ -18,7 +18,7 @@ from .status_bar import StatusFacts
 
 _TIPS = (
     "/ commands · @ files · ! a shell command · # a note",
-    'Ask for sub-agents: "let three helpers compare ..."',
+    'Ask for sub-agents: "let three sub-agents compare ..."',
 )
 
 
