@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.view import MessageItem
-from tests.frontends.tui.chat import Chat, delegates, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
@@ -217,11 +217,14 @@ async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -
 
 
 async def test_a_person_takes_a_sub_agent_over_and_hands_it_back(tmp_path: Path) -> None:
-    play = {"a": [delegates("first"), {"text": "Done."}], "a.1": [{"text": "mine", "delay_s": 0.5}, {"text": "looked"}]}
-    async with opened(tmp_path, play, size=(130, 30)) as chat:
+    waits = does("bash", command="until test -e go; do sleep 0.05; done")
+    play = {"a": [delegates("first"), {"text": "Done."}], "a.1": [waits, {"text": "mine"}, {"text": "looked"}]}
+    async with opened(tmp_path, play, size=(130, 30), allow=("bash",)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.press("ctrl+t", "home", "down", "t")
+        await chat.until(lambda: chat.state.agents["a.1"].taken_over)
+        (tmp_path / "go").touch()
         await chat.until(lambda: chat.state.agents["a.1"].status == "waiting_user")
         await chat.until(lambda: "taken over by you" in chat.frame)
         await chat.say("look there")
