@@ -218,7 +218,7 @@ async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -
 
 async def test_a_person_takes_a_sub_agent_over_and_hands_it_back(tmp_path: Path) -> None:
     waits = does("bash", command="until test -e go; do sleep 0.05; done")
-    play = {"a": [delegates("first"), {"text": "Done."}], "a.1": [waits, {"text": "mine"}, {"text": "looked"}]}
+    play = {"a": [delegates("first"), {"text": "Done."}], "a.1": [waits, {"text": "looked"}]}
     async with opened(tmp_path, play, size=(130, 30), allow=("bash",)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
