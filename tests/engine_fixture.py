@@ -339,8 +339,10 @@ class Bench:
             accept = checker(spec.schema) if spec.schema is not None else profile.accept
         except UsageError as error:
             raise ToolError(str(error)) from None
-        tokens = min(spec.max_tokens or profile.tokens, profile.tokens)
-        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
+        tokens = min(spec.limits.tokens or profile.tokens, profile.tokens)
+        budget = parent.budget.child(
+            path, tokens=tokens, cost=profile.cost if spec.limits.cost is None else spec.limits.cost
+        )
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
         given = {name: t for name, t in parent.conversation.tools.items() if name not in TOOLS.granted_by("sub_agents")}
@@ -359,8 +361,8 @@ class Bench:
             parent=parent,
             workspace=spec.workspace,
         )
-        agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
-        agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
+        agent.max_turns = min(spec.limits.turns or profile.turns, profile.turns)
+        agent.time_s = min(spec.limits.time_s or profile.time_s, profile.time_s)
         agent.max_depth = deepest
         agent.accept = accept
         agent.supervision = strictest(parent.supervision, profile.supervision)
@@ -371,12 +373,11 @@ class Bench:
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         records = replay(await self.log.history())
-        tokens, cost = budget_left(records, path, more=spec.max_tokens)
+        tokens, cost = budget_left(records, path, more=spec.limits.tokens)
         again = msgspec.structs.replace(
             spec,
             profile=records[path].profile,
-            max_tokens=tokens,
-            max_cost=cost,
+            limits=msgspec.structs.replace(spec.limits, tokens=tokens, cost=cost),
             fork=False,
             max_depth=records[path].newest_start.max_depth,
         )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from friday_cli.config import Settings
-from friday_cli.config.settings import TokenBudget
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.limits.budget import Budget
@@ -18,6 +17,7 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.tool import Tool
@@ -26,7 +26,7 @@ from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
-from friday_cli.extensions.profiles import TURNS, TURNS_HARD, Profile, Profiles
+from friday_cli.extensions.profiles import TURNS_HARD, Profile, Profiles
 from friday_cli.llm.models import ModelChoice
 from friday_cli.tools.delegate.report import report_from_log
 
@@ -35,6 +35,7 @@ from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
 from .caller import Caller, budget_below, model_below
+from .child_limits import child_limits
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .servers import described, with_servers, without_server_notes
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from friday_cli.core.eventlog.replay import AgentRecord
 from .tool_sources import NewAgent
 from .worktree_changes import WorktreeChanges
-
-N = TypeVar("N", int, float)
 
 ROOT = "friday"
 """The profile name of the main agent if no profile is chosen for it."""
@@ -187,7 +186,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             provider, effort = self.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
             above_budget = spec.budget or budget_below(parent, self.root.caller)
-            budget = _child_budget(above_budget, spec, profile, path, self.settings.agents.delegation.token_budget)
+            limits = child_limits(profile, self.settings.agents.delegation, spec.limits)
+            budget = above_budget.child(path, tokens=limits.tokens, cost=limits.cost)
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -210,6 +210,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         profile, provider, path = new.profile, new.provider, new.path
         assert profile is not None, "a sub-agent has one"
         delegation = self.settings.agents.delegation
+        limits = child_limits(profile, delegation, spec.limits)
         tools = self.tools.tools_for(new)
         rules = _profile_rules(parent.rules, profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
@@ -236,8 +237,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             workspace=workspace,
             parent=parent,
             max_depth=max_depth,
-            max_turns=min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD),
-            time_s=_least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0,
+            max_turns=limits.turns or TURNS_HARD,
+            time_s=limits.time_s or 0.0,
             result_chars=min(delegation.result_chars, profile.result_chars or delegation.result_chars),
             effort=effort,
             temperature=profile.temperature,
@@ -254,7 +255,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
-        """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
+        """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.limits.tokens`
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
         from friday_cli.core.eventlog.replay import replay  # most sessions resume no sub-agent
 
@@ -266,15 +267,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         except UsageError as error:
             raise ToolError(f"{path} cannot be resumed without its profile. {error}") from None
         most = self.settings.agents.delegation.token_budget.max
-        tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
+        tokens, cost = budget_left(records, path, more=spec.limits.tokens, most=most)
         workspace = await self.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec,
             profile=record.profile,
-            max_tokens=tokens,
-            max_cost=_least(cost, spec.max_cost),
+            limits=msgspec.structs.replace(spec.limits, tokens=tokens, cost=lowest(cost, spec.limits.cost)),
             fork=False,
-            max_depth=_least(record.newest_start.max_depth, spec.max_depth),
+            max_depth=lowest(record.newest_start.max_depth, spec.max_depth),
             workspace=workspace,
         )
         try:
@@ -333,12 +333,6 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
 
 
-def _child_budget(above: Budget, spec: SubagentTask, profile: Profile, path: str, granted: TokenBudget) -> Budget:
-    """What a sub-agent may use up. Raises LimitReached if nothing is left above it."""
-    tokens = min(granted.max, profile.max_token_budget or granted.default, spec.max_tokens or granted.max)
-    return above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
-
-
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
     """What a main agent with a profile may call, and what only its sub-agents have: `task_result` and helpers."""
     return frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
@@ -351,11 +345,6 @@ def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:
     from .output_schema import checker  # most tasks have none
 
     return checker(schema)
-
-
-def _least(*limits: N | None) -> N | None:
-    given = [limit for limit in limits if limit is not None]
-    return min(given) if given else None
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:

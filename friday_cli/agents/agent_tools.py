@@ -15,6 +15,7 @@ from friday_cli.core.limits.forecast import PastRun, forecast
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FridayError, StoreError
 from friday_cli.core.protocol.forecast import Forecast
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
@@ -24,6 +25,7 @@ from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
 
+from .child_limits import child_limits
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .skills import SessionSkills
@@ -137,8 +139,7 @@ def highest_cost(
     """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written. None
     if the price is unknown."""
     profile = profiles.found.get(estimate.profile)
-    granted = (profile and profile.max_token_budget) or delegation.token_budget.default
-    tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
+    tokens = child_limits(profile, delegation, Limits(estimate.max_tokens)).tokens or 0
     return _provider_of(profiles, providers, estimate).cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
 
 

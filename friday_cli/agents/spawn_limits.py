@@ -42,7 +42,7 @@ class SpawnLimiter:
     ) -> AsyncIterator[None]:
         """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or no person can be asked."""
         provider = tree.node(path).agent.conversation.provider
-        wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
+        wanted = [SpawnEstimate(provider, spec.profile, spec.limits.tokens) for spec in specs]
         self._coming += wanted
         try:
             await self._approve_by_rules(tree, path, call_id, specs)

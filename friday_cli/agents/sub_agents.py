@@ -13,8 +13,10 @@ from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, SubAgentsChosen
 from friday_cli.core.tool_catalog import TOOLS
-from friday_cli.extensions.profiles import TURNS, Origin, Profile, Profiles
+from friday_cli.extensions.profiles import Origin, Profile, Profiles
 from friday_cli.extensions.profiles import render as profile_text
+
+from .child_limits import child_limits
 
 
 class SubAgentRow(msgspec.Struct, frozen=True):
@@ -88,21 +90,13 @@ class SubAgentChoice:
 
     def _row(self, profile: Profile) -> SubAgentRow:
         tools = ", ".join(sorted(profile.select(TOOLS.granted_by("profile")))) or "none"
-        budget = self._settings.token_budget
-        tokens = min(budget.max, profile.max_token_budget or budget.default)
-        limits = msgspec.structs.replace(
-            profile,
-            max_token_budget=tokens,
-            max_iterations=profile.max_iterations or TURNS,
-            timeout=profile.timeout or self._settings.default_timeout,
-        )
         return SubAgentRow(
             profile.name,
             profile.description,
             profile.origin,
             Path(profile.path),
             tools="those of its parent" if profile.allowed_tools == "*" else tools,
-            limits=profile_text.limits(limits),
+            limits=profile_text.limits(child_limits(profile, self._settings)),
             model=profile_text.model(profile) or "that of its parent",
             delegates_to=profile_text.delegates_to(profile),
             depth=self._depth(profile),

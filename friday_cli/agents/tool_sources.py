@@ -209,7 +209,9 @@ class SessionDelegation:
             return [
                 msgspec.structs.replace(
                     spec,
-                    forecast=await self._forecast(SpawnEstimate(above, spec.profile, spec.max_tokens), len(spec.task)),
+                    forecast=await self._forecast(
+                        SpawnEstimate(above, spec.profile, spec.limits.tokens), len(spec.task)
+                    ),
                 )
                 for spec in specs
             ]

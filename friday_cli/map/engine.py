@@ -18,6 +18,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
@@ -131,7 +132,7 @@ class EmbeddedEngine:
         task = SubagentTask(
             work.profile,
             work.task,
-            max_cost=work.cap.cost,
+            limits=Limits(cost=work.cap.cost, turns=work.rounds or None),
             call_id=f"{batch}{OF_ITEM}{work.key[:32]}",
             batch=batch,
             schema=work.schema,
@@ -139,7 +140,6 @@ class EmbeddedEngine:
             self_contained=work.self_contained,
             verify=check if work.check else None,
             forget=True,
-            max_turns=work.rounds or None,
         )
         try:
             end = await self.items.run(task, isolated=work.isolation)

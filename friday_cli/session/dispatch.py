@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.limits import Limits
 
 from . import commands as c
 
@@ -43,7 +44,7 @@ async def _tell(session: Session, tell: c.Tell) -> None:
     if any(run.agent == tell.path for run in session.running(tell.path)):
         await session.send(tell.path, tell.text)
     else:
-        await session.start_agent(tell.path, tell.text, max_tokens=tell.max_tokens)
+        await session.start_agent(tell.path, tell.text, limits=Limits(tokens=tell.max_tokens))
 
 
 def _servers(session: Session) -> ServerPool:

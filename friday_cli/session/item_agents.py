@@ -11,6 +11,7 @@ import msgspec
 
 from friday_cli.agents.agent_factory import ROOT, AgentFactory
 from friday_cli.agents.agent_tools import PastRuns
+from friday_cli.agents.child_limits import child_limits
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.limits.budget import Budget
@@ -18,6 +19,7 @@ from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
@@ -175,8 +177,8 @@ class ItemAgents:
     def highest(self, profile: Profile) -> tuple[float | None, int]:
         """US dollars that an agent with `profile` may cost at most, None if the price is unknown, and the tokens of its budget."""
         full = self._factory.tools.highest_cost(SpawnEstimate(self._root.conversation.provider, profile.name, None))
-        tokens = profile.max_token_budget or self._factory.settings.agents.delegation.token_budget.default
-        return (full if profile.max_cost is None or full is None else min(full, profile.max_cost)), tokens
+        limits = child_limits(profile, self._factory.settings.agents.delegation)
+        return None if full is None else lowest(full, limits.cost), limits.tokens or 0
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""

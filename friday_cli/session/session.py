@@ -19,6 +19,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, PersonCommand
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt
 from friday_cli.core.protocol.run_result import RunResult, StopReason
@@ -51,13 +52,10 @@ COMMAND_TIMEOUT_S = 600.0
 
 
 class ResumeExtras(TypedDict, total=False):
-    """What may come with a message that resumes a sub-agent. `max_tokens` replaces what is left of its token budget; the
-    other limits (turns, US dollars, active seconds) can only be lowered. `schema`: a JSON Schema that the answer must fit."""
+    """What may come with a message that resumes a sub-agent. `limits.tokens` replaces what is left of its token budget; the
+    other limits can only be lowered. `schema`: a JSON Schema that the answer must fit."""
 
-    max_tokens: int | None
-    max_turns: int | None
-    max_cost: float | None
-    timeout_s: float | None
+    limits: Limits
     schema: dict[str, object] | None
     with_person: bool
 

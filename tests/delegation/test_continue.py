@@ -10,6 +10,7 @@ import pytest
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import ProviderError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, MessageAdded, Notice
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Usage
 from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, call, delegate
@@ -285,7 +286,7 @@ async def test_a_person_continues_a_child_and_can_give_it_more(harness: Harness)
         await s.session.prompt("go")
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
             await s.session.result(await s.session.start_agent("a.1", "go on"))
-        outcome = await s.session.result(await s.session.start_agent("a.1", "go on", max_tokens=8000))
+        outcome = await s.session.result(await s.session.start_agent("a.1", "go on", limits=Limits(8000)))
         assert (outcome.status, outcome.text) == ("completed", "two")
         assert s.heard("a.1") == ["parent: look", "person: go on"]
         assert len(s.of(AgentFinished, "a")) == 1, "the main agent is not bothered"

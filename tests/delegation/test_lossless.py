@@ -11,6 +11,7 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.errors import BudgetSpent, ProviderError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Detached, ToolFinished
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.frontends.oneshot.output import _agent
 from friday_cli.view import SessionView
@@ -199,7 +200,7 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harn
             await s.session.result(await s.session.start_agent("a.1", "go on"))
         assert caught.value.needed > 2000
         outcome = await s.session.result(
-            await s.session.start_agent("a.1", "go on", max_tokens=2 * caught.value.needed)
+            await s.session.start_agent("a.1", "go on", limits=Limits(2 * caught.value.needed))
         )
         assert outcome.text == "and more"
 
@@ -230,7 +231,7 @@ async def test_more_tokens_are_asked_for_only_where_they_help(
     async with harness.open(Actors(script, price=1e-4), flags={"limits.max_tokens": limit}) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError) as caught:
-            await s.session.result(await s.session.start_agent("a.1", "go on", max_tokens=more))
+            await s.session.result(await s.session.start_agent("a.1", "go on", limits=Limits(more)))
         assert why in str(caught.value)
         assert isinstance(caught.value, BudgetSpent) is why.startswith("Give it more")
         assert len(s.of(AgentStarted, "a.1")) == 1

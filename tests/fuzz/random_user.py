@@ -11,6 +11,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import is_under, parent_of
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Session
 from tests.engine_fixture import Bench
@@ -117,7 +118,7 @@ class RandomUser:
         assert known
         tasks = [
             asyncio.create_task(
-                self.bench.tree.resumer.resume(path, SubagentTask(known.profile, text, max_tokens=more), by=None)
+                self.bench.tree.resumer.resume(path, SubagentTask(known.profile, text, limits=Limits(more)), by=None)
             )
         ]
         if rng.random() < 0.2:

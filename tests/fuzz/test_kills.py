@@ -26,6 +26,7 @@ from friday_cli.core.protocol.events import (
     ToolFinished,
     ToolStarted,
 )
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Message, open_calls
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
@@ -133,7 +134,7 @@ async def goes_on(
     faults += lost_results(before, session._main.agent.conversation.history, reached)
     again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
     if again:
-        outcome = await session.result(await session.start_agent(again, "go on with yours", max_tokens=50_000))
+        outcome = await session.result(await session.start_agent(again, "go on with yours", limits=Limits(50_000)))
         reached["children continued"] += 1
         if (outcome.status, outcome.text) != ("completed", "I go on from there."):
             faults.append(f"{again} does not go on: {outcome}")

@@ -13,6 +13,7 @@ from friday_cli.core.permissions.rule import Rule, RuleInput
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, Notice
+from friday_cli.core.protocol.limits import Limits, least
 from friday_cli.core.protocol.messages import ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.server_calls import tool_label
@@ -21,7 +22,7 @@ from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.subagents.run import SENT_BACK
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line, visible, wrap_untrusted
-from friday_cli.extensions.hooks.answer import Answer, failed, strictest
+from friday_cli.extensions.hooks.answer import LIMIT_NAMES, Answer, failed, strictest
 from friday_cli.extensions.hooks.claude_names import (
     claude_input,
     claude_name,
@@ -198,16 +199,17 @@ class SessionHooks:
             self._inputs.new_prompt()
             return await self._prompt(agent, task)
         tokens, cost = agent.budget.tokens.limit, agent.budget.cost.limit
-        limits = {"max_turns": agent.max_turns, "timeout_s": agent.time_s, "max_tokens": tokens, "max_cost": cost}
-        ours = {"limits": limits, "background": background, "run": agent.run}
+        limits = Limits(None if tokens is None else int(tokens), cost, agent.max_turns, agent.time_s)
+        ours = {
+            "limits": {name: getattr(limits, field) for name, field in LIMIT_NAMES.items()},
+            "background": background,
+            "run": agent.run,
+        }
         answers = await self._fire("SubagentStart", agent, {}, ours, subjects=(agent.profile,))
-        lowered: dict[str, float] = {}
-        for answer in answers:
-            for name, value in answer.limits.items():
-                if name in limits and value > 0:
-                    lowered[name] = min(value, lowered.get(name, value))
-        if lowered:
-            words = ", ".join(f"{name} {value:g}" for name, value in lowered.items())
+        lowered = least(*(answer.limits for answer in answers))
+        if lowered != Limits():
+            set_now = ((name, getattr(lowered, field)) for name, field in LIMIT_NAMES.items())
+            words = ", ".join(f"{name} {value:g}" for name, value in set_now if value is not None)
             await self._services.log.emit(agent.path, Notice(f"A hook lowered the limits of {agent.path}: {words}"))
         return msgspec.structs.replace(_refusal(_compose(answers)), limits=lowered)
 

@@ -21,6 +21,7 @@ from ..permissions.rule import Rule, RuleInput
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
 from ..protocol.events import AnyEvent, InboxMessage, MessageAdded, ToolSpec
+from ..protocol.limits import Limits
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
@@ -218,7 +219,7 @@ class HookOutcome(msgspec.Struct, frozen=True):
     rewritten: str = ""
     note: str = ""
     output: str | None = None
-    limits: Mapping[str, float] = {}
+    limits: Limits = Limits()
 
 
 class Hooks(Protocol):
@@ -252,7 +253,7 @@ class Hooks(Protocol):
 
     async def run_started(self, agent: Agent, task: str, *, background: bool) -> HookOutcome:
         """SubagentStart, or UserPromptSubmit for the main agent: a run begins on `task`. `limits` can lower those of the
-        run: `max_turns`, `timeout_s`, `max_tokens`. `background`: nobody waits
+        run. `background`: nobody waits
         for its result."""
 
     async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:

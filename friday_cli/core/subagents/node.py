@@ -13,6 +13,7 @@ from ..limits.budget import Budget
 from ..protocol.agent_path import is_under, parent_of
 from ..protocol.errors import ToolError
 from ..protocol.forecast import Forecast
+from ..protocol.limits import Limits
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
@@ -30,8 +31,7 @@ def require_text(text: str) -> None:
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active
-    seconds of it or of the sub-agents that it waits for.
+    """The task of a sub-agent.
     `max_depth` is how deep agents may be nested at and below it; the main agent is 0.
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
@@ -45,10 +45,8 @@ class SubagentTask(msgspec.Struct, frozen=True):
     profile: str
     task: str
     context: str = ""
-    max_tokens: int | None = None
-    max_turns: int | None = None
-    max_cost: float | None = None
-    timeout_s: float | None = None
+    limits: Limits = Limits()
+    """They can only lower those of its profile. `time_s` counts for it and for the sub-agents that it waits for."""
     max_depth: int | None = None
     call_id: str = ""
     batch: str = ""

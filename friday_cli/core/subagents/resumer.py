@@ -77,11 +77,11 @@ class AgentResumer:
             text = f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up."
             if (limit.limit, limit.whose) != ("tokens", path):
                 raise ToolError(text) from None
-            if spec.max_tokens is not None and spec.max_tokens >= 2 * OUTPUT_FLOOR:
+            if spec.limits.tokens is not None and spec.limits.tokens >= 2 * OUTPUT_FLOOR:
                 raise ToolError(text, hint=HARD_CAP) from None
             raise BudgetSpent(text, hint=_give_more(by)) from None
         message = user(spec.task, source="parent" if by else "person")
-        await _require_budget(agent, message, spec.max_tokens, by)
+        await _require_budget(agent, message, spec.limits.tokens, by)
         self._check(path, by)  # an agent may have been stopped while the log was read
         node = self._tree.run(agent, spec, message)
         node.waiter = by or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
 from ..protocol.evidence import checked
+from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, estimate_message, user
 from ..protocol.run_result import RunResult
 from .node import AgentRun
@@ -75,8 +76,8 @@ async def _work_until_done(tree: RunHost, node: AgentRun) -> RunResult:
     agent.budget.begin_run()
     if agent.time_s:
         agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
-    if node.spec.timeout_s:
-        agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
+    if node.spec.limits.time_s:
+        agent.slot.subtree_clock.alarm(node.spec.limits.time_s, lambda: tree.request_wrap_up(node, "time"))
     sent_back = 0
     while True:
         outcome = await _at_work(node)
@@ -128,15 +129,13 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
     return RunResult("failed", "hook", "", hooked.reason) if refused and hooked else None
 
 
-def _lower_limits(agent: Agent, limits: Mapping[str, float]) -> None:
+def _lower_limits(agent: Agent, limits: Limits) -> None:
     """Lower the limits of a run to those that a hook gave; none is raised."""
-    agent.max_turns = int(min(agent.max_turns, limits.get("max_turns", agent.max_turns)))
-    if "timeout_s" in limits:
-        agent.time_s = min(agent.time_s or limits["timeout_s"], limits["timeout_s"])
-    for pool, name in zip(agent.budget.pools, ("max_tokens", "max_cost"), strict=True):
-        if name in limits:
-            most = pool.spent + limits[name]
-            pool.limit = most if pool.limit is None else min(pool.limit, most)
+    agent.max_turns = lowest(agent.max_turns, limits.turns) or agent.max_turns
+    agent.time_s = lowest(agent.time_s or None, limits.time_s) or 0.0
+    for pool, more in ((agent.budget.tokens, limits.tokens), (agent.budget.cost, limits.cost)):
+        if more is not None:
+            pool.limit = lowest(pool.limit, pool.spent + more)
 
 
 async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: int) -> bool:

@@ -115,7 +115,7 @@ class SubagentTree:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
-        self.started_now.append(SpawnEstimate(node.agent.conversation.provider, spec.profile, spec.max_tokens))
+        self.started_now.append(SpawnEstimate(node.agent.conversation.provider, spec.profile, spec.limits.tokens))
         return self.run(agent, spec, message)
 
     def _counted(self) -> int:

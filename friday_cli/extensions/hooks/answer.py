@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, Literal
 
 import msgspec
 
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .hook import NAME_CHARS, Hook
@@ -19,6 +21,8 @@ CONTEXT_CHARS = 10_000
 """Characters of context that a hook can add."""
 REASON_CHARS = 2_000
 Decision = Literal["", "allow", "ask", "deny"]
+LIMIT_NAMES = {"max_turns": "turns", "max_tokens": "tokens", "timeout_s": "time_s", "max_cost": "cost"}
+"""How hooks name the limits of a run."""
 _ORDER: tuple[Decision, ...] = ("", "allow", "ask", "deny")
 
 
@@ -34,7 +38,7 @@ class Answer(msgspec.Struct, frozen=True):
     output: str | None = None
     stop: str = ""
     message: str = ""
-    limits: dict[str, float] = {}
+    limits: Limits = Limits()
     problem: str = ""
 
 
@@ -105,12 +109,19 @@ def _answer(hook: Hook, found: _Output) -> Answer:
         output=None if output is None else sanitize(output),
         stop="" if found.continue_ else sanitize(found.stop_reason or "a hook stopped it")[:REASON_CHARS],
         message=sanitize(found.system_message or ""),
-        limits=inner.limits or {},
+        limits=_limits(inner.limits or {}),
     )
 
 
 def _text(data: bytes) -> str:
     return sanitize(data.decode("utf-8", "replace")).strip()
+
+
+def _limits(given: dict[str, float]) -> Limits:
+    """The limits that a hook gives. Those that are not above 0 do not count."""
+    found = {field: given[name] for name, field in LIMIT_NAMES.items() if given.get(name, 0) > 0}
+    whole = {field: ceil(found[field]) for field in ("turns", "tokens") if field in found}
+    return Limits(**(found | whole))  # type: ignore[arg-type]  # tokens and turns are whole numbers
 
 
 def only_tightening(answer: Answer) -> Answer:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, SKILL
 from friday_cli.core.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
@@ -75,6 +76,11 @@ class Profile(msgspec.Struct, frozen=True):
     skills: tuple[str, ...] | None = None
     preload_skills: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that it sets itself."""
+        return Limits(self.max_token_budget, self.max_cost, self.max_iterations, self.timeout)
 
     def select(self, parent: Iterable[str]) -> tuple[str, ...]:
         """The tools of an agent with this profile, from those of its parent and in their order. Delegation tools are

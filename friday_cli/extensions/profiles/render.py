@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.tool_catalog import TOOLS
 
 from .lookup import Profiles
@@ -65,7 +66,7 @@ def template(name: str) -> str:
 def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str, str]]:
     """One row of `COLUMNS` for each profile, by name."""
     listed = (profiles.found[name] for name in profiles.names())
-    return [(p.name, p.origin, tools(p), limits(p), delegates_to(p), p.description) for p in listed]
+    return [(p.name, p.origin, tools(p), limits(p.limits), delegates_to(p), p.description) for p in listed]
 
 
 def tools(profile: Profile) -> str:
@@ -77,13 +78,13 @@ def tools(profile: Profile) -> str:
     return str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness") - TOOLS.granted_by("skills"))))
 
 
-def limits(profile: Profile) -> str:
-    """The limits it sets, as text; "" if all are those of the settings."""
+def limits(given: Limits) -> str:
+    """The limits that are set, as text; "" if none is."""
     parts = [
-        f"{profile.max_token_budget:,} tokens" if profile.max_token_budget else "",
-        f"{profile.max_iterations} turns" if profile.max_iterations else "",
-        f"{profile.timeout:g} s" if profile.timeout else "",
-        f"${profile.max_cost:g}" if profile.max_cost else "",
+        f"{given.tokens:,} tokens" if given.tokens else "",
+        f"{given.turns} turns" if given.turns else "",
+        f"{given.time_s:g} s" if given.time_s else "",
+        f"${given.cost:g}" if given.cost else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -114,7 +115,7 @@ def show(profile: Profile) -> str:
         ("disallowed", ", ".join(profile.disallowed_tools)),
         ("only", ", ".join(profile.only)),
         ("denied", ", ".join(profile.deny)),
-        ("limits", limits(profile) or "those of the settings"),
+        ("limits", limits(profile.limits) or "those of the settings"),
         ("model", model(profile) or "that of its parent"),
         ("mode", profile.mode or "that of its parent"),
         ("memory", profile.memory),

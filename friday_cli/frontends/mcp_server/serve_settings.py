@@ -14,6 +14,7 @@ import msgspec
 from friday_cli import config
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import highest_cost
+from friday_cli.agents.child_limits import child_limits
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
@@ -112,7 +113,7 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
         delegation = self.settings.agents.delegation
         rows = []
         for profile in self.offered:
-            tokens = min(delegation.token_budget.max, profile.max_token_budget or delegation.token_budget.default)
+            limits = child_limits(profile, delegation)
             model, price = render.model(profile), None
             if main is not None:
                 with suppress(FridayError):
@@ -126,9 +127,9 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
                     "description": profile.description,
                     "tools": ["*"] if profile.allowed_tools == "*" else tools,
                     "model": model,
-                    "max_tokens": tokens,
-                    "max_cost": profile.max_cost,
-                    "timeout_s": profile.timeout or delegation.default_timeout,
+                    "max_tokens": limits.tokens,
+                    "max_cost": limits.cost,
+                    "timeout_s": limits.time_s,
                     "price_of_full_budget": None if price is None else round(price, 4),
                     "delegates_to": render.delegates_to(profile),
                 }

@@ -16,6 +16,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import AttemptFailed, Envelope
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
@@ -154,10 +155,9 @@ async def _ask(
         require_cap(values["max_cost"])
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
-    limits = {name: values[name] for name in _LIMITS}
     flags = {key: None if values[name] is False else values[name] for name, key in _SETTINGS.items()}
     if not agent:  # else they limit that agent only
-        flags |= {f"limits.{name}": value for name, value in limits.items()}
+        flags |= {f"limits.{name}": values[name] for name in _LIMITS}
     config = Path(values["config"]) if values["config"] else None
     resume = await _session_to_resume(values, cwd)
     async with _steering(values, cwd, show) as steering:
@@ -180,8 +180,8 @@ async def _ask(
 
         async def send(text: str, images: tuple[Image, ...]) -> RunResult:
             if agent:
-                more = {name: limits[name] for name in _LIMITS if name != "timeout"}
-                started = await session.start_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
+                given = Limits(values["max_tokens"], values["max_cost"], values["max_turns"], values["timeout"])
+                started = await session.start_agent(agent, text, schema=schema, limits=given)
                 return await session.result(started)
             text = f"{command.preface}\n\n{text}" if command.preface else text
             return await session.prompt(

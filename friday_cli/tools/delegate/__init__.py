@@ -17,6 +17,7 @@ from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
@@ -247,9 +248,7 @@ class _DelegationTools:
             profile or task.profile,
             task.task,
             task.context,
-            max_tokens=task.max_tokens,
-            max_turns=task.max_iterations,
-            timeout_s=task.timeout_s,
+            limits=Limits(task.max_tokens, turns=task.max_iterations, time_s=task.timeout_s),
             max_depth=task.max_depth,
             call_id=ctx.call_id,
             background=isinstance(task, SingleTaskArguments) and task.background,
