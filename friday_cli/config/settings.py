@@ -77,6 +77,9 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     classes: dict[ModelClass, str] = {}
     """The service's models for `opus`, `sonnet` and `haiku` in the `model` of a profile, such as
     `{ opus = "qwen3:32b", haiku = "qwen3:4b" }`. Not set: known ones of the service, else the model of the parent."""
+    reports_cost: bool = False
+    """Whether the service reports the cost of each reply (OpenRouter does, and newer versions of litellm). A cap of cost then needs no
+    price: a request holds what the most expensive model of the vendor costs, or of all vendors, until the service has reported."""
     prices: Prices = Prices()
     """Prices of the service's models, if Friday does not know them or you pay another price."""
 

@@ -109,6 +109,27 @@ def test_the_cost_that_a_gateway_reports_is_the_price(friday: Friday) -> None:
         assert friday.json("hi").document["cost_usd"] == 0.0125
 
 
+def test_a_service_that_reports_its_costs_needs_no_price_for_a_cap(friday: Friday) -> None:
+    """A request holds what the most expensive model costs; what the service charges counts."""
+
+    def rule(turn: Turn) -> Reply:
+        say = Say("enough") if turn.forbidden or turn.turn == 4 else Say(calls=[("list_dir", {})])
+        *first, last, done = events("chat", say)
+        assert isinstance(last, dict)
+        if "without a bill" not in turn.asked_for:
+            last["usage"]["cost"] = 0.2
+        return Reply(sse("chat", [*first, last, done]))
+
+    with friday.meets(rule, "chat") as server:
+        assert "is unknown" in friday.json("go", "--max-cost", "0.5").err
+        friday.config.write_text(friday.config.read_text() + "reports_cost = true\n")
+        capped = friday.json("go", "--max-cost", "0.5")
+        assert (capped.code, capped.document["stop_reason"]) == (5, "cost")
+        assert (capped.document["cost_usd"], len(server.turns)) == (pytest.approx(0.2 * len(server.turns)), 3)
+        unbilled = friday.json("without a bill", "--max-cost", "5").document
+        assert (unbilled["usage"]["estimated"], 0 < unbilled["cost_usd"] < 0.1) == (True, True)
+
+
 def test_one_bad_picture_does_not_end_a_session(friday: Friday) -> None:
     (friday.project / "p.png").write_bytes(bytes.fromhex("89504e470d0a1a0a0000000d49484452") + b"\0" * 40)
 

@@ -50,8 +50,11 @@ def create_provider(
         "endpoint": endpoint(service, require_key(service, env), env=env),
         "window": choice.window,
         "max_output": choice.max_output,
-        "price": cost_function(service, choice.model, assume=settings.limits.assume_price, env=env),
+        "price": cost_function(
+            service, choice.model, assume=settings.limits.assume_price or service.reports_cost, env=env
+        ),
         "price_step": 0 if service.settings.prices.given else prices.step(service.catalog_name, choice.model),
+        "assumed_price": bool(price_note(choice.provider, choice.model, settings, env)),
         "transport": service.settings.transport,
         "extra": service.settings.extra,
     }
@@ -146,24 +149,29 @@ def cost_function(
 
 def dearest_model(service: ModelService, model: str) -> tuple[str, str] | None:
     """The vendor of a model, by the model's name or else the service, and the most expensive of its models in models.toml; None for an unknown
-    vendor."""
+    vendor, except of a service that reports its costs: the most expensive of all."""
     named, _, plain = model.rpartition("/")
+    sample = Usage(input=1000, output=1000)
     for vendor in (named.rpartition("/")[2], catalog.provider_of(plain), service.catalog_name):
         if names := catalog.models_of(vendor):
-            sample = Usage(input=1000, output=1000)
             return vendor, max(names, key=lambda name: prices.cost(vendor, name, sample) or 0.0)
+    if service.reports_cost:
+        return max(catalog.known(), key=lambda row: prices.cost(*row, sample) or 0.0)
     return None
 
 
 def price_note(name: str, model: str, settings: Settings, env: Mapping[str, str]) -> str:
     """For people: as what a model of the service `name` counts whose price is unknown; "" if its price is known."""
-    if not settings.limits.assume_price or name in SCRIPTED:
+    if name in SCRIPTED:
         return ""
     service = find_service(name, settings.providers, env)
+    if not (settings.limits.assume_price or service.reports_cost):
+        return ""
     dearest = dearest_model(service, model)
     if dearest is None or cost_function(service, model, env=env)(Usage(input=1, output=1)) is not None:
         return ""
-    return f"the price of {name}/{model} is unknown: it counts as {'/'.join(dearest)}, the most expensive model of its vendor"
+    why = "until the service reports its cost" if service.reports_cost else "the most expensive model of its vendor"
+    return f"the price of {name}/{model} is unknown: it counts as {'/'.join(dearest)}, {why}"
 
 
 def _of_vendor(service: ModelService, model: str) -> bool:

@@ -33,6 +33,8 @@ class Preset(msgspec.Struct, frozen=True):
     api: Api = "chat"
     local: bool = False
     more_urls: tuple[str, ...] = ()
+    reports_cost: bool = False
+    """Whether it reports with each reply what it charges, at its own URL."""
 
 
 PRESETS: dict[str, Preset] = {
@@ -41,7 +43,8 @@ PRESETS: dict[str, Preset] = {
         Preset("anthropic", "Anthropic", "https://api.anthropic.com", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
                "ANTHROPIC_BASE_URL", "messages"),
         Preset("openai", "OpenAI", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "responses"),
-        Preset("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+        Preset("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",),
+               reports_cost=True),
         Preset("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai",
                ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
         Preset("groq", "Groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
@@ -109,6 +112,12 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     def on_this_machine(self) -> bool:
         """Whether the base URL is a loopback address."""
         return is_loopback(self.base_url)
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether each reply says what it costs."""
+        known = PRESETS.get(self.name)
+        return self.settings.reports_cost or (self.official and known is not None and known.reports_cost)
 
     @property
     def key_optional(self) -> bool:

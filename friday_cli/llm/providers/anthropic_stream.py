@@ -27,7 +27,7 @@ from friday_cli.core.protocol.provider import (
 from ..transport.endpoint import Endpoint
 from ..transport.text import StreamedText, dict_in, dicts_in, one_line, replace_surrogates_in
 from ..transport.tool_arguments import as_text, call_of, incomplete, parse_arguments
-from .service_provider import ReplyStream, has_content, server_search
+from .service_provider import ReplyStream, charged_cost, has_content, server_search
 
 NO_END_MARK = "the reply has no message_stop event, but it looks complete"
 _STOPS: dict[str, Stop] = {
@@ -183,11 +183,11 @@ class AnthropicStream(ReplyStream):
         estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
+        charged = charged_cost(reported)
         told = [reported.get(key) for key in ("service_tier", "speed", "inference_geo")]
         steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
-        estimated = (
-            estimated or any(word not in _USUAL for word in told) or any(s.get("type") != "message" for s in steps)
-        )
+        unusual = any(word not in _USUAL for word in told) or any(s.get("type") != "message" for s in steps)
+        estimated = estimated or (unusual and not charged)
         return Usage(
             fresh,
             read,
@@ -198,6 +198,7 @@ class AnthropicStream(ReplyStream):
             estimated=estimated,
             searches=self._billed_searches(),
             kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
+            **charged,
         )
 
     def _billed_searches(self) -> int:

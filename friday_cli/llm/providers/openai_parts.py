@@ -17,7 +17,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.json_body import encode_value
 from ..transport.text import StreamedText, dict_in
 from ..transport.tool_arguments import api_call_id, api_tool_name, call_of, short_hash
-from .service_provider import ReplyStream, has_content
+from .service_provider import ReplyStream, charged_cost, has_content
 
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
@@ -256,18 +256,8 @@ def reported_usage(
         estimated=estimated,
         searches=searches,
         kept_long=min(kept_long, cache_write),
-        **_charged(data),
+        **charged_cost(data),
     )
-
-
-def _charged(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The cost in US dollars that a gateway reports with the usage (OpenRouter; with the user's own key its fee and what the vendor
-    charges), as fields of `Usage`; empty if it reports none."""
-    cost, upstream = data.get("cost"), dict_in(data.get("cost_details")).get("upstream_inference_cost")
-    own_key = data.get("is_byok") is True
-    amounts = [cost, *([upstream] if own_key else [])]
-    valid = [a for a in amounts if isinstance(a, int | float) and not isinstance(a, bool) and 0 <= a < _MOST]
-    return {"cost_usd": float(sum(valid)), "charged": True} if len(valid) == len(amounts) else {}
 
 
 def _count(data: Mapping[str, Any], *keys: str) -> int | None:

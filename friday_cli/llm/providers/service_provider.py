@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -19,7 +19,7 @@ from friday_cli.core.protocol.provider import Chunk, NoteChunk, ReplyDone, Reque
 from ..transport import Transport, get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
-from ..transport.text import one_line
+from ..transport.text import dict_in, one_line
 from .encoded_history import EncodedHistory
 
 LIST_S = 5.0
@@ -36,6 +36,7 @@ UNREAD = "unread_reasoning"
 """In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
 _OMITTED: dict[tuple[str, str, str], dict[str, None]] = {}
 """What an address refuses for a model, by URL, path and model (`refused.FIELDS`)."""
+_MOST_COST = 10**9
 _MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
 
 
@@ -77,6 +78,16 @@ def has_content(parts: tuple[AnyPart, ...]) -> bool:
     return bool(message.calls or message.text.strip())
 
 
+def charged_cost(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """The cost in US dollars that a gateway reports with the usage (litellm; OpenRouter, with the user's own key its fee and what the
+    vendor charges), as fields of `Usage`; empty if it reports none."""
+    cost, upstream = reported.get("cost"), dict_in(reported.get("cost_details")).get("upstream_inference_cost")
+    own_key = reported.get("is_byok") is True
+    amounts = [cost, *([upstream] if own_key else [])]
+    valid = [a for a in amounts if isinstance(a, int | float) and not isinstance(a, bool) and 0 <= a < _MOST_COST]
+    return {"cost_usd": float(sum(valid)), "charged": True} if len(valid) == len(amounts) else {}
+
+
 def server_search(
     call_id: str, query: object, pages: Iterable[tuple[object, object]], *, error: str = ""
 ) -> ServerSearch:
@@ -104,7 +115,8 @@ class ServiceProvider(ABC):
     """A model of a service; see `core.protocol.provider.Provider`.
 
     `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
-    `price_step` is the input in tokens above which every token of a request costs more (0: none). `extra` are more fields of a request. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
+    `price_step` is the input in tokens above which every token of a request costs more (0: none).
+    `assumed_price`: the price is that of another model, so that costs are estimates. `extra` are more fields of a request. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
     platform always uses the SDK.
     """
 
@@ -124,6 +136,7 @@ class ServiceProvider(ABC):
         max_output: int,
         price: Callable[[Usage], float | None] | None = None,
         price_step: int = 0,
+        assumed_price: bool = False,
         extra: dict[str, Any] | None = None,
         transport: Transport = "http",
         web_search: bool = False,
@@ -133,7 +146,7 @@ class ServiceProvider(ABC):
         self._endpoint = endpoint
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
-        self.price_step = price_step
+        self.price_step, self._assumed_price = price_step, assumed_price
         self._extra = extra or {}
         self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
         self._sent: dict[str, Any] = {}
@@ -279,7 +292,10 @@ class ServiceProvider(ABC):
             return []
 
     def _with_cost(self, usage: Usage) -> Usage:
-        return usage if usage.charged else msgspec.structs.replace(usage, cost_usd=self.cost(usage))
+        if usage.charged:
+            return usage
+        estimated = usage.estimated or self._assumed_price
+        return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated)
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         return self._endpoint

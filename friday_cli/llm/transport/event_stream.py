@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from . import error_mapping
 from .endpoint import Endpoint
 from .idle_timeout import IdleTimeout, StreamIdle
 from .sse import ServerEvent, SSEParser
-from .text import deeper_than, html_title, is_html, one_line
+from .text import deeper_than, dict_in, html_title, is_html, one_line
 
 FINAL_EVENTS = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed", "[DONE]"))
 """Types of the events that end a reply."""
@@ -25,15 +26,18 @@ REPLY_LIMIT = 256 * 1024 * 1024
 DEPTH_LIMIT = 200
 """Maximum levels of nesting in an event: code that walks through values is recursive, and Python's limit is 1,000."""
 _SNIFF_BYTES = 4096
+COST_HEADER = "x-litellm-response-cost"
+"""US dollars that litellm's proxy charges for a reply that is not streamed (litellm documentation, "Response Headers")."""
 
 
 _Item = TypeVar("_Item")
 
 
 def parse_events(
-    endpoint: Endpoint, chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout
+    endpoint: Endpoint, chunks: AsyncIterator[bytes], headers: Mapping[str, str], idle_timeout: IdleTimeout
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """The events in `chunks`, independent of the response's content type. A whole reply as one JSON document is one event.
+    """The events in `chunks`, independent of the response's content type. A whole reply as one JSON document is one event;
+    its usage gets the cost that a gateway reports in the `headers`.
 
     Raises ProviderError for an error event, an invalid event, and bytes that are not an event stream. Exceptions of
     the connection pass through.
@@ -52,7 +56,7 @@ def parse_events(
                 seen = True
                 yield event
         if chunk is None and not seen and (reply := _whole_reply(bytes(head))) is not None:
-            yield reply
+            yield _with_cost(reply, headers)
 
     return read_events(endpoint, chunks, idle_timeout, parse, lambda: _no_events(endpoint, bytes(head[:_SNIFF_BYTES])))
 
@@ -131,6 +135,13 @@ def _whole_reply(body: bytes) -> dict[str, Any] | None:
         value.get(key) and isinstance(value[key], list) for key in ("choices", "content", "output")
     )
     return value if is_reply else None
+
+
+def _with_cost(reply: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    """A whole reply with the cost in its usage. Of a stream the cost is not known yet when the headers are sent."""
+    with suppress(ValueError):
+        reply["usage"] = {"cost": float(headers.get(COST_HEADER, "")), **dict_in(reply.get("usage"))}
+    return reply
 
 
 def decode(text: str) -> Any:

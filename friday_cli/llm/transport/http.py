@@ -49,7 +49,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
             raise error_mapping.from_status(
                 endpoint, response.status_code, response.headers, await read_error_body(response)
             )
-        async with aclosing(parse_events(endpoint, response.aiter_bytes(), idle_timeout)) as found:
+        async with aclosing(parse_events(endpoint, response.aiter_bytes(), response.headers, idle_timeout)) as found:
             async for event in found:
                 yield event
     except ProviderError:

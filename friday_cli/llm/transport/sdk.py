@@ -49,7 +49,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         if endpoint.platform == "bedrock":
             found = read_events(endpoint, aiter(response), idle_timeout, _events, lambda: empty_response(endpoint))
         else:
-            found = parse_events(endpoint, response.aiter_bytes(), idle_timeout)
+            found = parse_events(endpoint, response.aiter_bytes(), response.headers, idle_timeout)
         async with aclosing(found):
             async for event in found:
                 yield event

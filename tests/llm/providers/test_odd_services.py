@@ -54,6 +54,21 @@ async def test_a_whole_document_is_a_reply(wire: Wire, transport: Transport) -> 
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("wire", WHOLE)
+async def test_what_a_gateway_charges_is_in_a_header_of_a_whole_reply_or_in_the_usage(
+    wire: Wire, transport: Transport
+) -> None:
+    """litellm's proxy knows the cost of a stream only at its end, and puts it into the usage there."""
+    whole = WHOLE[wire]
+    told = {**whole, "usage": {**whole.get("usage", {}), "cost": 0.5}}
+    replies = [document(whole, 200, x_litellm_response_cost=text) for text in ("0.0125", "None", "-1", "nan")]
+    replies.append(document(told, 200, x_litellm_response_cost="9"))
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        costs = [(await ask(provider))[1].usage for _ in replies]
+    assert [(u.cost_usd, u.charged) for u in costs] == [(0.0125, True), *[(None, False)] * 3, (0.5, True)]
+
+
 async def test_usage_and_the_end_mark_end_a_reply_without_a_finish_reason() -> None:
     spoken = [openai.delta(content="Hel"), openai.delta(content="lo")]
     used = openai.usage(prompt_tokens=9, completion_tokens=5)
