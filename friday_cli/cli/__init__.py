@@ -33,6 +33,7 @@ Examples:
 COMMANDS = {
     "ask": "Answer one prompt and exit.",
     "map": "Run one task for each of many items, under one cap of cost.",
+    "eval": "Suites of tasks, on which settings are compared: check.",
     "demo": "Try Friday without a key and without a network.",
     "agents": "All sessions: which need you, work, have ended; answer.",
     "attach": "Open the chat on a session that runs in the background.",

@@ -1,0 +1,85 @@
+"""Checks a suite without a model: each task must fail before, and pass with its reference, each time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from friday_cli.config import Settings
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.workspace.worktrees.git import Git
+
+from .commands import NOT_STARTED, ConfinedCommands
+from .start import TaskStart
+from .suite import Suite, Task
+
+CHECK_S = 600.0
+"""Seconds for a check command."""
+SHOWN = 300
+"""Characters of a command's output that are shown."""
+
+
+class TaskCheck(msgspec.Struct, frozen=True):
+    """What was found of a task: how often its check failed `before` and passed `after` the reference, of `times`; `problem` if that is
+    not right; `seconds` of one check."""
+
+    name: str
+    before: int
+    after: int
+    times: int
+    seconds: float = 0.0
+    problem: str = ""
+
+
+async def check_suite(
+    suite: Suite, settings: Settings, env: Mapping[str, str], *, times: int = 3, parallel: int = 0
+) -> AsyncIterator[TaskCheck]:
+    """Check each task `times`; the results come in the order of the tasks. Raises FridayError where nothing can be run."""
+    room = asyncio.Semaphore(parallel or min(4, os.cpu_count() or 1))
+    with TemporaryDirectory(prefix="friday-eval-") as name:
+        folder = Path(name)
+        commands = await ConfinedCommands.open(suite, folder, settings, env)
+        git = Git(env, (Path(os.getcwd()),))
+
+        async def check(task: Task) -> TaskCheck:
+            async with room:
+                return await _check(task, suite, folder / task.name, commands, git, times)
+
+        try:
+            for running in [asyncio.create_task(check(task)) for task in suite.tasks]:
+                yield await running
+        finally:
+            await commands.close()
+
+
+async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedCommands, git: Git, times: int) -> TaskCheck:
+    counts, slowest, problem = {"before": 0, "after": 0}, 0.0, ""
+    try:
+        start = await TaskStart.make(task, suite, folder / "start", commands, git)
+        for number in range(times):
+            for when in ("before", "after"):
+                copy = folder / f"{when}-{number}"
+                await start.copy(copy)
+                if when == "after":
+                    await start.solve(copy)
+                await asyncio.to_thread(start.put_hidden, copy)
+                began = asyncio.get_running_loop().time()
+                failed = await commands.first_failure(task.checks, copy, CHECK_S)
+                slowest = max(slowest, asyncio.get_running_loop().time() - began)
+                await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+                started = failed is None or failed[1].exit_code not in NOT_STARTED
+                counts[when] += (failed is not None and started) if when == "before" else failed is None
+                if failed and (when == "after" or not started) and not problem:
+                    problem = f"`{failed[0]}` {failed[1].how}: {sanitize(failed[1].output).strip()[-SHOWN:]}"
+    except FridayError as error:
+        problem = str(error)
+    if not problem and counts["before"] < times:
+        problem = "the check passes before anything is done"
+    return TaskCheck(task.name, counts["before"], counts["after"], times, slowest, problem)

@@ -1,0 +1,100 @@
+"""`friday eval check`: a suite whose checks decide nothing is found before it costs anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.console import Console
+from tests.workspace.worktrees.repo_fixture import commit, git, repository
+
+TASK: dict[str, Any] = {
+    "name": "answer",
+    "task": "Write 42 into answer.txt.",
+    "start": {"answer.txt": "?\n"},
+    "solution": {"answer.txt": "42\n", "wanted.txt": "42\n"},
+    "hidden": ["wanted.txt"],
+    "check": ["cmp answer.txt {tests}"],
+}
+
+
+def suite(console: Console, *tasks: dict[str, Any]) -> str:
+    (console.project / "suite.jsonl").write_text("".join(json.dumps(TASK | task) + "\n" for task in tasks))
+    return "suite.jsonl"
+
+
+def test_the_sample_can_be_used(console: Console) -> None:
+    ran = console.ok("eval", "check", "sample", "--times", "1")
+    assert "can be used" in ran.err
+    assert all(line.startswith("✓ ") for line in ran.out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, ""),
+        ({"check": ["true"]}, "the check passes before anything is done"),
+        (
+            {"solution": {"answer.txt": "41\n", "wanted.txt": "42\n"}},
+            "`cmp answer.txt wanted.txt` ended with exit code 1",
+        ),
+        ({"hidden": ["other.txt"]}, "the reference has no file other.txt"),
+        ({"setup": "echo broken; exit 3"}, "the setup ended with exit code 3: broken"),
+        ({"check": ["there-is-no-such-command"]}, "`there-is-no-such-command` ended with exit code 127"),
+        ({"solution": {}, "reference": "fix.patch"}, "neither a file nor a folder"),
+    ],
+)
+def test_a_task_that_decides_nothing_is_named(console: Console, change: dict[str, Any], found: str) -> None:
+    ran = console("eval", "check", suite(console, change), "--times", "1", "--trust")
+    assert (ran.code, found in ran.out) == (1 if found else 0, True), ran
+
+
+def test_a_check_that_passes_now_and_then_is_named(console: Console, tmp_path: Path) -> None:
+    counter = tmp_path / "count"
+    check = f"test -f wanted.txt && echo x >> {counter} && cmp answer.txt wanted.txt && test $(wc -l < {counter}) != 4"
+    ran = console("eval", "check", suite(console, {"check": [check]}), "--times", "3", "--trust")
+    assert ran.code == 1
+    assert "passes with the reference 2 of 3" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"check": []}, "`check` is missing"),
+        ({"task": " "}, "`task` is missing"),
+        ({"name": "../x"}, "has other characters"),
+        ({"hidden": ["../x"]}, "is not a path below"),
+        ({"start": {}}, "one of `commit`, `folder` and `start`"),
+        ({"solution": {}}, "`reference` is missing"),
+        ({"chekc": "true"}, "chekc"),
+    ],
+)
+def test_a_wrong_task_is_refused_with_its_line(console: Console, change: dict[str, Any], problem: str) -> None:
+    error = console.refused("eval", "check", suite(console, {"name": "first"}, change), "--trust")
+    assert error.startswith("suite.jsonl:2: ")
+    assert problem in error
+
+
+def test_the_commands_of_a_suite_need_trust(console: Console) -> None:
+    name = suite(console, {"check": ["touch ran"], "setup": "make x"})
+    assert "make x; touch ran" in console.refused("eval", "check", name)
+    assert not (console.project / "ran").exists()
+
+
+def test_tasks_of_commits_begin_without_what_came_later(console: Console) -> None:
+    project = repository(console.project, **{"code.py": "x = 1\n"})
+    first = git(project, "rev-parse", "HEAD").strip()
+    commit(project, **{"code.py": "x = 2\n", "test.py": "import code\n"})
+    last = git(project, "rev-parse", "HEAD").strip()
+    (project / "evals" / "two").mkdir(parents=True)
+    (project / "evals" / "two" / "task.toml").write_text(
+        f'task = "Make x 2."\ncommit = "{first[:10]}"\nreference = "{last}"\nhidden = ["test.py"]\n'
+        f"""check = ["grep -q 2 code.py && test -f test.py", "! git cat-file -e {last}", "test $(git rev-parse HEAD) = {first}"]\n"""
+    )
+    assert (
+        "fails before 1 of 1, passes with the reference 1 of 1"
+        in console.ok("eval", "check", "evals", "--times", "1", "--trust").out
+    )
