@@ -52,7 +52,7 @@ class ServiceSearch:
         usage, texts, searches, failure = Usage(), [], list[ServerSearch](), ""
         try:
             for _ in range(REQUESTS):
-                done = await ModelCall(search_agent, self._services, quiet=True).send()
+                done = await ModelCall(search_agent, self._services, "search", quiet=True).send()
                 usage += done.usage
                 texts.append(done.message.text.strip())
                 searches += done.searches

@@ -58,16 +58,19 @@ def branch(root: Path) -> str:
 
 def git_head(root: Path) -> str:
     """What HEAD of the repository at `root` holds, as one safe line; "" if there is none. Reads files and does not run git."""
-    git = root / ".git"
     try:
-        if git.is_file():
-            git = root / _start(git).removeprefix("gitdir:").strip()
-        return sanitize_line(_start(git / "HEAD"), 200)
+        return sanitize_line(first_line(git_folder(root) / "HEAD"), 200)
     except (OSError, ValueError):
         return ""
 
 
-def _start(path: Path) -> str:
+def git_folder(root: Path) -> Path:
+    """The folder of git's files for the working tree at `root`. Raises OSError, ValueError."""
+    git = root / ".git"
+    return root / first_line(git).removeprefix("gitdir:").strip() if git.is_file() else git
+
+
+def first_line(path: Path) -> str:
     """The first line of a file. Raises ValueError for anything but a regular file: reading a pipe would block."""
     if not path.is_file():
         raise ValueError("not a file")

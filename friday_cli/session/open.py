@@ -53,6 +53,7 @@ from .resume import EventHistory, resume_root
 from .sandbox import sandbox_policy
 from .shared_rate_limit import FileSharedRateLimit
 from .watching import taint_of, telemetry_of, watcher
+from .workspace_found import workspace_found
 
 if TYPE_CHECKING:
     from friday_cli.agents.program import Program
@@ -134,6 +135,7 @@ async def _begin(
         await parts.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
+    parts.tree.root.start_events.insert(0, workspace_found(context))
     await parts.sub_agents.keep(history.envelopes)
     if parts.servers is not None:
         parts.servers.begin()

@@ -21,6 +21,7 @@ from friday_cli.core.text.session_title import session_title
 
 from . import delegations
 from .ledger import SessionLedger
+from .prefixes import StoredPrefixes, whole_body
 from .spending import settle_dead
 from .writer import StoreReader, StoreWriter
 
@@ -39,6 +40,7 @@ class SessionJournal:
         self._writer = writer
         self._reader = reader
         self._failure: StoreError | None = None
+        self._prefixes = StoredPrefixes()
 
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
@@ -55,7 +57,8 @@ class SessionJournal:
         if self._failure is not None:
             raise self._failure
         ledger = self._ledger
-        append_events(db, key_of(db, self.session), envelopes, add_usage=ledger.add if ledger is not None else None)
+        add_usage = ledger.add if ledger is not None else None
+        append_events(db, key_of(db, self.session), envelopes, add_usage=add_usage, prefixes=self._prefixes)
         if ledger is not None:
             ledger.stored(db, ended)
 
@@ -85,15 +88,21 @@ def remove(db: sqlite3.Connection, session: str) -> None:
 
 
 def append_events(
-    db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope], *, add_usage: AddUsage | None = None
+    db: sqlite3.Connection,
+    key: int,
+    envelopes: Sequence[Envelope],
+    *,
+    add_usage: AddUsage | None = None,
+    prefixes: StoredPrefixes | None = None,
 ) -> None:
     """Insert events and update the rows of the agents and the session from them. `add_usage` adds what each says that its agent
-    used to the ledger: for new events, not for copies."""
+    used to the ledger: for new events, not for copies. `prefixes`: those that the session has already."""
     if not envelopes:
         return
+    prefixes = prefixes or StoredPrefixes()
     db.executemany(
         "INSERT INTO events(session, seq, agent, at, kind, body) VALUES (?, ?, ?, ?, ?, ?)",
-        [(key, e.seq, e.agent, e.at, kind(e.event), _body(e.event)) for e in envelopes],
+        [(key, e.seq, e.agent, e.at, kind(e.event), _stored(db, key, e, prefixes)) for e in envelopes],
     )
     project(db, key, envelopes, add_usage=add_usage)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (envelopes[-1].at, key))
@@ -109,6 +118,11 @@ def project(
         update = _PROJECTIONS.get(type(envelope.event))
         if update is not None:
             update(db, key, envelope, envelope.event)
+
+
+def _stored(db: sqlite3.Connection, key: int, envelope: Envelope, prefixes: StoredPrefixes) -> str:
+    event, body = envelope.event, _body(envelope.event)
+    return prefixes.body(db, key, envelope.seq or 0, body) if isinstance(event, events.Prefix) else body
 
 
 def _body(event: AnyEvent) -> str:
@@ -250,10 +264,15 @@ def _select(db: sqlite3.Connection, session: str, where: str, values: Sequence[o
     from friday_cli.core.protocol.decode import decode_event
 
     query = f"SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND {where}"
+    key = key_of(db, session)
+
+    def decode(body: bytes) -> AnyEvent:
+        return decode_event(whole_body(db, key, body))
+
     with collecting_later():
         return [
-            Envelope(seq, at, path, _event(decode_event, seq, what, body))
-            for seq, at, path, what, body in db.execute(query, [key_of(db, session), *values])
+            Envelope(seq, at, path, _event(decode if what == "prefix" else decode_event, seq, what, body))
+            for seq, at, path, what, body in db.execute(query, [key, *values])
         ]
 
 

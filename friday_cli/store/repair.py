@@ -14,6 +14,7 @@ from friday_cli.core.protocol.decode import decode_event
 from friday_cli.core.protocol.events import AgentStarted, Envelope, SessionStarted
 
 from .journal import append_events, project
+from .prefixes import whole_body
 from .salvage import Layout, salvage
 from .schema import connect
 
@@ -57,7 +58,7 @@ def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
     ):
         used.add(seq)
         try:
-            envelopes.append(Envelope(seq, at, agent, decode_event(body)))
+            envelopes.append(Envelope(seq, at, agent, decode_event(whole_body(db, key, body))))
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # `read_events` reports it
     started = next((e.event for e in envelopes if isinstance(e.event, SessionStarted)), None)

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.messages import Message, closed
 from friday_cli.session import rewind
 from friday_cli.store.crash_recovery import recovery_events
-from tests.fuzz import checks, delegated
+from tests.fuzz import checks, delegated, recorded
 from tests.fuzz.scenario import Scene
 from tests.fuzz.workspace_fixture import check_worktrees
 from tests.strict import strict
@@ -36,6 +36,7 @@ CHECKS = (
     delegated.check_lives,
     delegated.check_supervision,
     check_worktrees,
+    recorded.check_requests,
 )
 DIES = 0.2
 """How many scenes die and are reopened."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..eventlog.log import Log
+from ..eventlog.requests import RequestDigests
 from ..limits.budget import Budget
 from ..limits.ledger import Ledger
 from ..limits.rate_limit import RateLimiter, SharedRateLimit
@@ -109,6 +110,8 @@ class Conversation(msgspec.Struct, eq=False):
     """The run in which the person was told that the service did not use its cache."""
     provider_state: dict[str, Any] = {}
     """What the provider keeps of the conversation."""
+    digests: RequestDigests = msgspec.field(default_factory=RequestDigests)
+    """The digests of its requests, for the log."""
 
     @property
     def model(self) -> str:

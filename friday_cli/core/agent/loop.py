@@ -299,7 +299,7 @@ async def _replies_in_text(agent: Agent, services: Services) -> AsyncIterator[Re
     for tools in (True, False):
         agent.turn += 1
         await services.log.emit(agent.path, _started(agent, wrap_up=True))
-        done = await ModelCall(agent, services, tools=tools).send()
+        done = await ModelCall(agent, services, "wrap_up", tools=tools).send()
         await add_reply(agent, services, done, _finished(agent, done))
         yield done
         if answers_in_text(done):

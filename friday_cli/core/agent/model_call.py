@@ -14,7 +14,7 @@ from ..limits import ledger
 from ..limits.budget import OUTPUT_FLOOR
 from ..limits.retry import FALLBACK_AFTER_S, GATED, UNWELL, RetryPolicy
 from ..protocol.errors import ProviderError
-from ..protocol.events import AttemptFailed, Notice, Prefix
+from ..protocol.events import AttemptFailed, Notice, Prefix, Requested
 from ..protocol.messages import Message, Text, Usage, without_thinking
 from ..protocol.provider import (
     NoteChunk,
@@ -22,10 +22,11 @@ from ..protocol.provider import (
     ReplyDone,
     Request,
 )
+from ..protocol.request_events import Purpose
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
-from .next_request import measured, prepare_deferred, request_with
+from .next_request import measured, prepare_deferred, request_with, service_of
 from .partial_reply import TOKEN_BYTES, PartialReply
 from .prefix_check import broken_prefix, last_request
 
@@ -40,10 +41,12 @@ MAX_SEARCHES = 1000
 class ModelCall:
     """Gets one reply of an agent's model: sent again after transient failures, and then with the fallback model. Without
     `tools` the model may call none; they stay in the request, but Anthropic keeps of its cache only tools and system text
-    then: an answer in text is first asked for with `tools`. `quiet`: no deltas are published."""
+    then: an answer in text is first asked for with `tools`. `quiet`: no deltas are published, and the reply joins no conversation."""
 
-    def __init__(self, agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> None:
-        self.agent, self.services = agent, services
+    def __init__(
+        self, agent: Agent, services: Services, purpose: Purpose = "turn", *, tools: bool = True, quiet: bool = False
+    ) -> None:
+        self.agent, self.services, self.purpose = agent, services, purpose
         self.tools, self.quiet = tools, quiet
         self.attempts = 0
         self._patience = RetryPolicy(patient=self.services.policy.patient)
@@ -57,10 +60,12 @@ class ModelCall:
                 done = await attempt.send()
             except ProviderError as error:
                 log.debug("request %d of %s", self.attempts, self.agent.path, exc_info=True)
+                self._log_request(attempt)
                 await self._report_doubt(attempt)
                 if not await self._may_retry(attempt, error):
                     raise
                 continue
+            self._log_request(attempt, done)
             await self._report_doubt(attempt)
             if done.stop == "refusal" and self._other_fallback is not None:
                 failed = AttemptFailed(self.attempts, "refusal", done.note, None, done.usage, done.message.text)
@@ -71,6 +76,25 @@ class ModelCall:
             if not self.quiet:
                 self.agent.streaming = ""
             return done
+
+    def _log_request(self, attempt: _Attempt, done: ReplyDone | None = None) -> None:
+        """Log how a request was made, with its reply where no conversation has it."""
+        if (request := attempt.request) is None:  # it was not sent
+            return
+        conversation = self.agent.conversation
+        event = Requested(
+            digest=conversation.digests.of(request),
+            max_output=request.max_output,
+            purpose=self.purpose,
+            effort=request.effort or "",
+            temperature=request.temperature,
+            no_tools=request.tool_choice == "none",
+            service="" if conversation.sent else service_of(conversation.provider),
+            first_token_s=attempt.first_s,
+        )
+        if done is not None and self.quiet:
+            event = msgspec.structs.replace(event, reply=done.message, stop=done.stop, usage=done.usage)
+        self.services.log.emit_soon(self.agent.path, event)
 
     async def _may_retry(self, attempt: _Attempt, error: ProviderError) -> bool:
         """Log a failed attempt and wait, or change to the fallback model. False if the request is given up."""
@@ -155,6 +179,8 @@ class _Attempt:
         self.reply = PartialReply(call.agent, call.services, attempt=call.attempts, quiet=call.quiet)
         self.request: Request | None = None
         self.usage = Usage()
+        self.first_s: float | None = None
+        """Seconds until the first piece of the reply."""
         self.doubted = ""
         self._prompt = 0
         """Tokens of the request, estimated."""
@@ -295,6 +321,7 @@ class _Attempt:
         return ReplyDone(Message("assistant", (Text(text),) if text else ()), self.usage, "max_tokens")
 
     def _reply_begins(self, after_s: float) -> None:
+        self.first_s = round(after_s, 3)
         self._services.prefixes.add_begin(self._provider.rate_limit_key, after_s)
         if self._on_first_chunk is not None:
             self._on_first_chunk()

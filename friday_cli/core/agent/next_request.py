@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from ..protocol.errors import ProviderError
 from ..protocol.messages import Message, estimate_message
-from ..protocol.provider import DeferredProvider, Request, TokenCounter, estimate_request
+from ..protocol.provider import DeferredProvider, Provider, Request, TokenCounter, estimate_request
 from .agent import Agent
 
 log = logging.getLogger(__name__)
@@ -62,3 +62,9 @@ async def prepare_deferred(agent: Agent, request: Request) -> None:
     if isinstance(provider, DeferredProvider):
         async with agent.slot.waiting("waiting_rate", "batch"):
             await provider.prepare(request)
+
+
+def service_of(provider: Provider) -> str:
+    """API and host of a service that requests go to, such as `chat/completions api.example.org`; "" for a scripted model."""
+    endpoint = getattr(provider, "endpoint", None)
+    return "" if endpoint is None else f"{str(getattr(provider, 'path', '')).strip('/')} {endpoint.host}".strip()

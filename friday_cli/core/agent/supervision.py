@@ -126,7 +126,7 @@ def _matches_pattern(path: str, pattern: str) -> bool:
 
 async def _ask_intent(agent: Agent, services: Services) -> Intent:
     await add_system_note(agent, services, INTENT)
-    done = await ModelCall(agent, services).send()
+    done = await ModelCall(agent, services, "intent").send()
     await add_reply(agent, services, done)
     await close_calls(agent, services, CALLS_REFUSED)
     intent = _parse(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
@@ -159,7 +159,7 @@ async def _ask_supervisor(
     )
     judge = msgspec.structs.replace(agent, conversation=asked, usage=Usage())
     try:
-        done = await ModelCall(judge, services, quiet=True).send()
+        done = await ModelCall(judge, services, "verdict", quiet=True).send()
         ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
     except (ProviderError, LimitReached) as error:
         ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")

@@ -28,11 +28,11 @@ def answers_in_text(done: ReplyDone) -> bool:
 async def text_reply(agent: Agent, services: Services) -> ReplyDone:
     """The answer, without deltas, and the usage of both requests. The first reply, if it has calls, and their refusal are
     added to `agent.conversation.history`, not to the log. Raises ProviderError and LimitReached."""
-    done = await ModelCall(agent, services, quiet=True).send()
+    done = await ModelCall(agent, services, "compaction", quiet=True).send()
     if answers_in_text(done):
         return done
     results = tuple(ToolResult(call.id, CALLS_REFUSED, "cancelled") for call in done.message.calls)
     conversation = agent.conversation
     conversation.history = [*conversation.history, done.message, Message("tool", results, "harness")]
-    again = await ModelCall(agent, services, tools=False, quiet=True).send()
+    again = await ModelCall(agent, services, "compaction", tools=False, quiet=True).send()
     return msgspec.structs.replace(again, usage=done.usage + again.usage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -105,18 +105,27 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     makes the results of delegation calls that their process did not survive."""
     records: dict[str, AgentRecord] = {}
     with collecting_later():
-        for envelope in envelopes:
-            if type(envelope.event) in (AgentStarted, Rewound):
-                above = envelope.agent
-                while above:  # of the agents above it, too: a new run must not change what a dead call reports
-                    if (record := records.get(above)) and (record.ended or above == envelope.agent):
-                        _close_turn(records, record, report)
-                    above = parent_of(above)
-            _fold(records, envelope)
+        for _ in step_by_step(envelopes, records, report):
+            pass
         for record in records.values():
             _close_turn(records, record, report)
             record.history = closed(record.history)
     return records
+
+
+def step_by_step(
+    envelopes: Iterable[Envelope], records: dict[str, AgentRecord], report: Reporter = _status_only
+) -> Iterator[Envelope]:
+    """Fold `envelopes` into `records`, and yield each before its own change is made. What is open at the end stays open."""
+    for envelope in envelopes:
+        if type(envelope.event) in (AgentStarted, Rewound):
+            above = envelope.agent
+            while above:  # of the agents above it, too: a new run must not change what a dead call reports
+                if (record := records.get(above)) and (record.ended or above == envelope.agent):
+                    _close_turn(records, record, report)
+                above = parent_of(above)
+        yield envelope
+        _fold(records, envelope)
 
 
 def _close_turn(records: dict[str, AgentRecord], record: AgentRecord, report: Reporter) -> None:

@@ -19,10 +19,14 @@ from .live_events import TextDelta as TextDelta
 from .live_events import ThinkingDelta as ThinkingDelta
 from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
-from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
+from .receipt import CommandRun, Finding, Receipt, ToolFacts
+from .request_events import Requested as Requested
+from .request_events import WorkspaceFound as WorkspaceFound
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 from .tool_info import OF_ITEM
 from .waiting import StatusChanged as StatusChanged
+from .workspace_events import Checkpoint as Checkpoint
+from .workspace_events import WorktreeChanged as WorktreeChanged
 
 SCHEMA = 1
 """Version of the event format, written in the first event of a session."""
@@ -315,24 +319,6 @@ class Verdict(Event, frozen=True, tag="verdict"):
     usage: Usage = NO_USAGE
 
 
-class WorktreeChanged(Event, frozen=True, tag="worktree"):
-    """The state of an agent's git worktree: opened for its run; changed or unchanged at its end; then applied, discarded,
-    or kept as a branch. `base` is its first commit, `files` the differences (`seen`: "new", "deleted", "binary")."""
-
-    state: Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
-    branch: str
-    folder: str
-    base: str
-    files: tuple[FileChange, ...] = ()
-
-
-class Checkpoint(Event, frozen=True, tag="checkpoint"):
-    """Files that a `tool` or a rewinding `person` is about to change, or a `command` has; earlier contents are kept."""
-
-    files: tuple[KeptFile, ...]
-    by: Literal["tool", "command", "person"] = "tool"
-
-
 class Rewound(Event, frozen=True, tag="rewound"):
     """A person rewound to the state right before event number `to`. The later events stay in the log. `undo`: that event
     is an earlier rewind, which is undone. The files were restored after event number `since`."""
@@ -379,7 +365,7 @@ AnyEvent = (
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
     | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
     | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
-    | TakenOver | HandedBack
+    | TakenOver | HandedBack | Requested | WorkspaceFound
 )  # fmt: skip
 
 

@@ -164,8 +164,8 @@ async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
     bench = await ran(Model({"a": [Say("x", [call("look", "c1")]), Say("y")]}), [LOOK])
     kinds = [type(e.event).__name__ for e in bench.envelopes]
     assert kinds == [
-        "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "ToolStarted",
-        "ToolFinished", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
+        "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "Requested", "MessageAdded", "TurnFinished", "ToolStarted",
+        "ToolFinished", "MessageAdded", "TurnStarted", "Requested", "MessageAdded", "TurnFinished", "AgentFinished",
     ]  # fmt: skip
     assert [e.message for e in bench.of(ev.MessageAdded)] == bench.root.conversation.history
     assert [e.turn for e in bench.of(ev.TurnFinished)] == [1, 2]

@@ -1,0 +1,39 @@
+"""What a log needs besides the conversation so that a run can be replayed: how each request was made, and the files that steered."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .live_events import Event
+from .messages import NO_USAGE, Message, Usage
+
+Purpose = Literal["turn", "wrap_up", "compaction", "intent", "verdict", "search"]
+"""What a request to a model is for."""
+
+
+class Requested(Event, frozen=True, tag="requested"):
+    """A request to a model ended, with a reply or a failure. `digest`: sha256 of its system text, tools and messages.
+    `no_tools`: the model may call none. `service`: API and host, in the first request of a prefix. `reply`, `stop` and `usage` are
+    those of a reply that joins no conversation, such as a summary or a verdict."""
+
+    digest: str
+    max_output: int
+    purpose: Purpose = "turn"
+    effort: str = ""
+    temperature: float | None = None
+    no_tools: bool = False
+    service: str = ""
+    first_token_s: float | None = None
+    reply: Message | None = None
+    stop: str = ""
+    usage: Usage = NO_USAGE
+
+
+class WorkspaceFound(Event, frozen=True, tag="workspace"):
+    """What the folder had when a process began to work in it. `commit`: of its git repository, "" for none. `steering`: the first
+    12 digits of the sha256 of each file and setting that steers agents, by name."""
+
+    commit: str = ""
+    steering: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,0 +1,63 @@
+"""What the log says of the folder before the first request of a process: its commit, and the files that steer agents."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from friday_cli.agents.system_prompt import first_line, git_folder, git_head
+from friday_cli.core.eventlog.requests import encoded
+from friday_cli.core.protocol.events import WorkspaceFound
+from friday_cli.system.paths import config_dir
+
+from .open_context import OpenContext
+
+DIGITS = 12
+"""Hexadecimal digits of a digest that are kept."""
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def workspace_found(context: OpenContext) -> WorkspaceFound:
+    """The commit and the steering files of a session that is being opened. Reads small files, runs nothing."""
+    return WorkspaceFound(_commit(context.root), dict(sorted(_steering(context))))
+
+
+def _steering(context: OpenContext) -> Iterator[tuple[str, str]]:
+    """(name, digits) of what is not part of Friday itself."""
+    for name, sha256 in context.trust.seen.items():
+        yield name, sha256[:DIGITS]
+    for profile in context.profiles.found.values():
+        if profile.origin != "shipped":
+            yield f"profile {profile.name}", _digits(encoded(profile))
+    for file in context.instructions.files:
+        if file.own:
+            yield file.path, _digits(file.text.encode("utf-8", "replace"))
+    hooks = config_dir(context.env) / "hooks.json"
+    if hooks.is_file():
+        yield "hooks.json", _digits(hooks.read_bytes())
+    yield "settings", _digits(encoded(context.settings))
+
+
+def _digits(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:DIGITS]
+
+
+def _commit(root: Path) -> str:
+    """The commit of the repository at `root`; "" if there is none yet."""
+    head = git_head(root)
+    try:
+        git = git_folder(root)
+        if not head.startswith("ref: "):
+            return head if _COMMIT.fullmatch(head) else ""
+        name, shared = head.removeprefix("ref: "), git / "commondir"
+        common = git / first_line(shared) if shared.is_file() else git
+        if (ref := common / name).is_file():
+            commit = first_line(ref)
+        else:
+            packed = (common / "packed-refs").read_text(encoding="utf-8", errors="replace")
+            commit = next((line[:64].split(" ")[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")
+    except (OSError, ValueError):
+        return ""
+    return commit if _COMMIT.fullmatch(commit) else ""
