@@ -46,6 +46,7 @@ COMMANDS = {
     "profiles": "Profiles of sub-agents: list, show, check, new.",
     "skills": "Skills that agents load: list, show, check, new.",
     "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
+    "lsp": "Language servers: list, check files.",
     "acp": "Friday as the agent of an editor (Zed, JetBrains, Neovim).",
     "plugins": "Plugins: list, add, remove, check.",
     "models": "List the usable models, and why others are not usable.",

@@ -299,6 +299,23 @@ class HookSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the hooks in `.claude/settings.json` and `.claude/settings.local.json` of a trusted project run too."""
 
 
+class LanguageServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Language servers, which say what a change broke (docs/lsp.md). They are used in trusted folders, where they are installed."""
+
+    enabled: bool = True
+    """Whether they are used."""
+    report: Literal["error", "warning", "off"] = "error"
+    """Which new problems an agent reads after its change: `error`, also `warning`, or none (`off`)."""
+    wait_s: Annotated[float, Meta(ge=0, le=60, extra={"unit": "seconds"})] = 1
+    """Seconds that the result of a change waits for a server at most; a later answer comes with a later result."""
+    end_s: Annotated[float, Meta(ge=0, le=60, extra={"unit": "seconds"})] = 5
+    """Seconds that the end of an agent's work waits for an answer that is missing."""
+    idle_s: Seconds = 300
+    """Seconds after which a server that is not used is ended."""
+    max_servers: Annotated[int, Meta(ge=1, le=64)] = 6
+    """Servers of one session that run at the same time; the longest unused one is ended for another."""
+
+
 class FleetSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Sessions without a terminal (docs/fleet.md). A project cannot set this."""
 
@@ -346,6 +363,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()
     hooks: HookSettings = HookSettings()
+    lsp: LanguageServerSettings = LanguageServerSettings()
     fleet: FleetSettings = FleetSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

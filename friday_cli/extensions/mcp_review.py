@@ -17,7 +17,7 @@ from .started_programs import UNCHECKED, ProgramText, is_unchecked, runs_elsewhe
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import WrittenEntry
 
-FILE = ".mcp.json"
+FILE, LANGUAGE_SERVERS = ".mcp.json", ".lsp.json"
 MAX_SERVERS, MOST_SCRIPTS = 50, 5
 """Servers of one file, and files that one runs, that are shown; more are counted."""
 
@@ -31,6 +31,28 @@ def rows_of_file(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
     except FileError as error:
         return [(head, sanitize_line(f"cannot be used: {error.problem}", 400))]
     return _rows(head, root, entries) or [(head, "no MCP servers")]
+
+
+def rows_of_language_servers(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
+    """The rows of `.lsp.json`: each server with its whole command line."""
+    from friday_cli.lsp.catalog import KNOWN  # most projects have none
+    from friday_cli.lsp.entry import ServerFile, read
+
+    try:
+        table = read((ServerFile(head, "project", trust.content(path, root) or b""),), KNOWN)
+    except FileError as error:
+        return [(head, sanitize_line(f"cannot be used: {error.problem}", 400))]
+    rows = [
+        (
+            f"{head}: {sanitize_line(entry.name, 60)}",
+            sanitize_line(f"a language server in the sandbox, which writes nothing in the project and has no network: "
+                          f"{' '.join((entry.command, *entry.args))}", 400),
+        )
+        for entry in table.entries[:MAX_SERVERS]
+        if entry.origin == "project"
+    ]  # fmt: skip
+    rows += [(head, sanitize_line(problem, 400)) for problem in table.problems[:MAX_SERVERS]]
+    return rows or [(head, "no language servers")]
 
 
 def rows_of_profile(path: Path, head: str, root: Path) -> list[tuple[str, str]]:

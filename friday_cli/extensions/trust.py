@@ -32,6 +32,8 @@ MAX_STORED_BYTES = 64_000
 
 SHARED_FOLDERS = (".claude/agents", ".claude/commands", ".agents/agents", ".agents/commands")
 """Folders of profiles and commands that programs share."""
+SERVER_FILES = (".mcp.json", ".lsp.json")
+"""Files of a project that name servers which are started."""
 HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
 """Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
@@ -262,8 +264,9 @@ def _fingerprint(root: Path) -> dict[str, str]:
     """The files in `root` that need trust, with their hashes. Raises FileError for files that cannot be trusted."""
     found: dict[str, str] = {}
     folders = (root / ".friday", *(root / name for name in SHARED_FOLDERS))
-    if (data := content(root / ".mcp.json", root)) is not None:
-        found[".mcp.json"] = hash_of(data)
+    for name in SERVER_FILES:
+        if (data := content(root / name, root)) is not None:
+            found[name] = hash_of(data)
     top = f"{text_of(root).rstrip('/')}/"
     skills = root / IN_PROJECT[0]
     for folder in folders:

@@ -97,6 +97,8 @@ def _rows(root: Path, name: str) -> list[tuple[str, str]]:
     head = sanitize_line(name, 200)
     if name == mcp_review.FILE:
         return mcp_review.rows_of_file(root / name, head, root)
+    if name == mcp_review.LANGUAGE_SERVERS:
+        return mcp_review.rows_of_language_servers(root / name, head, root)
     about = sanitize_line(_about(root, name), 400)
     return [(head, about), *mcp_review.rows_of_profile(root / name, head, root)]
 

@@ -43,7 +43,8 @@ class Channel(Protocol):
 class RpcConnection:
     """`handle(method, params)` answers requests, each in a task of its own; `told(method, params)` takes notifications, in
     order. `report_defect` makes one line of an exception that is Friday's own fault. `cancel`: the notification that withdraws
-    a request, and the name of its parameter for the id."""
+    a request, and the name of its parameter for the id. `masked`: keys are masked in what is sent; not where it is the text of files
+    that must arrive unchanged."""
 
     def __init__(
         self,
@@ -54,10 +55,12 @@ class RpcConnection:
         told: Callable[[str, dict[str, Any]], None],
         report_defect: Callable[[BaseException], str],
         cancel: tuple[str, str],
+        masked: bool = True,
     ) -> None:
         self._channel, self._framing = channel, framing
         self._handle, self._told, self._report_defect = handle, told, report_defect
         self._cancel_method, self._cancelled_id = cancel
+        self._mask = mask_keys if masked else str
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._next = 0
@@ -99,6 +102,8 @@ class RpcConnection:
         method, ident, params = message.get("method"), message.get("id"), message.get("params")
         if method is None:
             self._answered(message)
+        elif isinstance(method, str) and isinstance(params, list) and "id" not in message:
+            pass  # a notification with parameters by position, which nothing here has: it gets no answer
         elif not isinstance(method, str) or not isinstance(params if params is not None else {}, dict):
             self._invalid(ident)
         elif "id" not in message:
@@ -184,7 +189,7 @@ class RpcConnection:
         """Another side that reads no longer is noticed by the end of what it sends."""
         if self._closed:
             return
-        data = mask_keys(json.dumps(message, ensure_ascii=False)).encode("utf-8", "replace")
+        data = self._mask(json.dumps(message, ensure_ascii=False)).encode("utf-8", "replace")
         try:
             self._channel.write(self._framing.frame(data))
         except (OSError, ValueError):

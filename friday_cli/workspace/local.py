@@ -54,6 +54,8 @@ class LocalWorkspace(WorkspaceFiles):
         self.away: tuple[Path, ...] = ()
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
         self._owner = owner
+        self.main_root: Path = owner.root if owner else self.root
+        """The folder of the session: of a worktree, that of the workspace which made it."""
         self._siblings: set[LocalWorkspace] = set()
         self._started: LocalCommands | None = None
         self._closed = False

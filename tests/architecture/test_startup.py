@@ -25,7 +25,7 @@ ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "workspace.checkpoints.file_history", "workspace.checkpoints.restore_plan", "workspace.checkpoints.review",
     "workspace.worktrees", "workspace.sandbox.system_call_filter", "core.text.deceptive", "diagnostics.doctor", "cli",
     "workspace.local_commands", "workspace.process.starter", "tools.search.engine",
-    "frontends.tui", "mcp", "extensions.hooks", "telemetry", "agents.hooks.setup", "agents.hooks.session_hooks",
+    "frontends.tui", "mcp", "lsp", "extensions.hooks", "telemetry", "agents.hooks.setup", "agents.hooks.session_hooks",
     "agents.output_schema", "agents.first_message", "core.permissions.suggest", "tools.delegate.profile_search",
     "extensions.instruction_imports", "llm.models.local_servers",
 ))  # fmt: skip

@@ -108,11 +108,11 @@ class ServerProcess:
         """Wait until it and all its processes have ended. Raises ToolError if it could not be started."""
         await self._process.wait()
 
-    async def end(self) -> None:
-        """Close its input, and end it with all its processes if it has not ended after `CLOSE_S`."""
+    async def end(self, close_s: float = CLOSE_S) -> None:
+        """Close its input, and end it with all its processes if it has not ended after `close_s`."""
         self._writer.close()
         with contextlib.suppress(TimeoutError, ToolError):
-            await asyncio.wait_for(self._process.wait(), CLOSE_S)
+            await asyncio.wait_for(self._process.wait(), close_s)
         await self._process.end()
         if self._listening is not None:
             with contextlib.suppress(TimeoutError):

@@ -1,0 +1,244 @@
+"""`friday lsp`: the language servers of a folder, and what they say of its files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import typer
+
+from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.extensions.trust import Trust
+from friday_cli.session.language_servers import language_server_table, language_servers
+from friday_cli.system.git_command import git
+from friday_cli.system.paths import with_tilde, working_folder
+from friday_cli.workspace.fs.change_detection import SKIPPED
+
+from . import output
+from .help import add_family
+from .project_context import ProjectContext, load_context
+from .session_args import JSON
+
+NOT_KNOWN = 6
+"""The exit code if there is no answer."""
+MOST_FILES = 5_000
+"""Files of a folder that are looked at."""
+_PATHS = typer.Argument([], metavar="[PATH]...", help="Files or folders. Default: this folder.", show_default=False)
+_TRUST = typer.Option(
+    False, "--trust", help="Treat the folder as trusted: servers read its settings and run its plugins."
+)
+
+
+def register(app: typer.Typer, about: str) -> None:
+    """Add the family `lsp`."""
+    add_family(app, "lsp", about, {"list": list_, "check": check})
+
+
+def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
+    """List the language servers for the files of this folder: what would start, from where, or why not. Nothing is started."""
+    from friday_cli.lsp.find import Folders, candidates, servers_for
+
+    context, folder = load_context(), working_folder()
+    project = context.trust_status.as_trusted() if trust else context.trust_status
+    table = language_server_table(project, os.environ)
+    by_end = {path.suffix: path for path in reversed(_files_below(folder))}
+    rows: dict[str, dict[str, str]] = {}
+    for path in sorted(by_end.values()):
+        found = {one.entry.name: one for one in servers_for(path, Folders(folder, folder), table.entries, os.environ)}
+        chosen = False
+        for entry in candidates(path.name, table.entries):
+            one = found.get(entry.name)
+            state, where = _state(context, project, chosen=chosen and not entry.lints), entry.install
+            if one is None:
+                state = "not used here" if entry.lints else "not found"
+                where = f"install: {entry.install}" if entry.install else entry.command
+            else:
+                chosen, where = chosen or not entry.lints, with_tilde(one.program)
+            row = {"name": entry.name, "state": state, "files": path.suffix, "from": entry.origin, "where": where}
+            known = rows.setdefault(entry.name, row)
+            if path.suffix not in known["files"].split():
+                known["files"] += f" {path.suffix}"
+    rows |= {
+        entry.name: {"name": entry.name, "state": "off", "files": "", "from": entry.origin, "where": entry.file}
+        for entry in table.entries if not entry.enabled
+    }  # fmt: skip
+    if as_json:
+        output.show_json({"servers": list(rows.values()), "problems": table.problems})
+    elif rows:
+        titles = ("name", "state", "files", "from", "where")
+        cells = [tuple(row[title] for title in titles) for row in rows.values()]
+        output.show_table(tuple(title.upper() for title in titles), cells, wide=("FILES", "WHERE"))
+    else:
+        output.remark("no file here is one that a language server is known for; lsp.json can name others (docs/lsp.md)")
+    for problem in table.problems:
+        output.remark(problem)
+    if not project.ok:
+        output.remark(f"none is started: {project.reason} `friday trust` allows it.")
+
+
+def _state(context: ProjectContext, project: Trust, *, chosen: bool) -> str:
+    if not context.settings.lsp.enabled:
+        return "off: lsp.enabled"
+    return "not trusted" if not project.ok else "not needed" if chosen else "would start"
+
+
+def check(
+    paths: list[str] = _PATHS,
+    since: str = typer.Option(
+        "", "--since", metavar="REF", help="Only problems that are new since a commit.", show_default=False
+    ),
+    wait: float = typer.Option(
+        60.0, "--wait", metavar="SECONDS", help="How long an answer may take.", min=0.1, max=3600
+    ),
+    warnings: bool = typer.Option(False, "--warnings", help="Also warnings."),
+    trust: bool = _TRUST,
+    as_json: bool = JSON,
+) -> None:
+    """Show what language servers say of files, or of their changes since a commit.
+
+    Exit code 0: no problems; 1: problems; 6: not known.
+    """
+    context, folder = load_context(), working_folder()
+    project = context.trust_status.as_trusted() if trust else context.trust_status
+    if not project.ok:
+        output.remark(
+            f"not known: no language server is started, because {project.reason} `friday trust` or --trust allows it."
+        )
+        raise typer.Exit(NOT_KNOWN)
+    files = _named_files(folder, paths or ["."])
+    if since:
+        files = _changed_since(folder, since, files)
+    checks = asyncio.run(_checked(context, project, files, since, wait, 2 if warnings else 1))
+    problems = [problem for one in checks for problem in one.new]
+    unknown = [f"{one.server}: {one.unknown}" for one in checks if one.unknown]
+    if as_json:
+        output.show_json(
+            {
+                "problems": problems,
+                "checks": [{"server": c.server, "files": c.files, "unknown": c.unknown} for c in checks],
+            }
+        )
+    else:
+        _show(problems, checks)
+    if not checks:
+        output.remark(
+            "no changed file that a language server is for"
+            if since
+            else "no file here that an installed language server is for; `friday lsp list` shows them"
+        )
+        raise typer.Exit(0 if since and not files else NOT_KNOWN)
+    raise typer.Exit(1 if problems else NOT_KNOWN if unknown else 0)
+
+
+def _show(problems: Sequence[CodeProblem], checks: Sequence[CodeCheck]) -> None:
+    for problem in problems:
+        output.show(problem.text)
+    for one in checks:
+        if one.unknown:
+            output.remark(f"{one.server}: not known: {one.unknown}")
+        else:
+            count = pluralize(len(one.new), "problem") if one.new else "no problems"
+            output.remark(f"{one.server}: {count} in {pluralize(one.files, 'file')}")
+
+
+async def _checked(
+    context: ProjectContext, project: Trust, files: Sequence[Path], since: str, wait_s: float, worst: int
+) -> list[CodeCheck]:
+    from friday_cli.lsp.check import OPEN, ChangedText, check_change, problems_of
+    from friday_cli.lsp.connection import NotKnown
+    from friday_cli.lsp.pool import RunningServer
+
+    folder, loop = working_folder(), asyncio.get_running_loop()
+    until, found = loop.time() + wait_s, list[CodeCheck]()
+    async with language_servers(folder, context.settings, project, os.environ, output.remark) as (workspace, servers):
+        by_server: dict[str, tuple[RunningServer, list[ChangedText]]] = {}
+        for path in filter(servers.wants, files):
+            try:
+                running = await servers.for_file(workspace, path)
+            except NotKnown as error:
+                name, _, why = str(error).partition(": ")
+                if not any(one.server == name for one in found):
+                    found.append(CodeCheck(name, unknown=why))
+                continue
+            new = await asyncio.to_thread(_text, path)
+            old = await asyncio.to_thread(_text_at, folder, since, path) if since else new
+            for one in running:
+                label = str(path.relative_to(folder))
+                text = ChangedText(path, label, one.found.entry.languages[path.suffix], old, new)
+                by_server.setdefault(f"{one.name} {one.found.root}", (one, []))[1].append(text)
+        for one, texts in by_server.values():
+            server, problems, unknown = await one.ready(), list[CodeProblem](), ""
+            if since:
+                result = await check_change(server, texts, max(0.1, until - loop.time()), worst)
+                found.append(msgspec.structs.replace(result, server=one.name))
+                continue
+            for first in range(0, len(texts), OPEN):
+                part = texts[first : first + OPEN]
+                try:
+                    problems += await problems_of(server, part, {text.label: text.new for text in part}, until, worst)
+                except NotKnown as error:
+                    unknown = str(error)
+                    break
+                finally:
+                    for text in part:
+                        server.forget(text.path)
+            found.append(CodeCheck(one.name, tuple(problems), files=len(texts), unknown=unknown))
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _text_at(folder: Path, since: str, path: Path) -> str:
+    """The text of a file in a commit, "" if it was not there."""
+    with suppress(FridayError):
+        return git(folder, "show", f"{since}:./{os.path.relpath(path, folder)}").decode("utf-8", "replace")
+    return ""
+
+
+def _named_files(folder: Path, names: Sequence[str]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for name in names:
+        path = Path(os.path.abspath(folder / name))
+        if not path.exists():
+            raise UsageError(f"{name}: no such file.")
+        if not path.is_relative_to(folder):
+            raise UsageError(f"{name} is not in this folder.", hint="Change to its folder first.")
+        found |= dict.fromkeys(_files_below(path) if path.is_dir() else [path])
+    return list(found)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder that git does not ignore; without a repository all but those in folders of tools."""
+    with suppress(FridayError):
+        names = git(folder, "ls-files", "-co", "--exclude-standard", "-z", ".").split(b"\0")
+        paths = (folder / os.fsdecode(name) for name in names[:MOST_FILES] if name)
+        return [path for path in paths if path.is_file()]
+    found: list[Path] = []
+    for top, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        found += [Path(top, name) for name in sorted(files)]
+        if len(found) >= MOST_FILES:
+            break
+    return found[:MOST_FILES]
+
+
+def _changed_since(folder: Path, since: str, files: Sequence[Path]) -> list[Path]:
+    """Those of `files` that differ from a commit, or are not in it. Raises FridayError for an unknown commit."""
+    if since.startswith("-"):
+        raise UsageError(f"{since!r} is not a commit.")
+    commit = git(folder, "rev-parse", "--verify", "--quiet", f"{since}^{{commit}}").decode().strip()
+    changed = git(folder, "diff", "--name-only", "--relative", "-z", commit, "--", ".").split(b"\0")
+    changed += git(folder, "ls-files", "-o", "--exclude-standard", "-z", ".").split(b"\0")
+    wanted = {folder / os.fsdecode(name) for name in changed if name}
+    return [path for path in files if path in wanted]

@@ -1,0 +1,79 @@
+"""What a change did to the code, as a language server sees it: evidence for results and receipts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .format import pluralize
+
+FILE_SHOWN, SHOWN = 8, 20
+"""Problems of one file and of one check that a text names."""
+FLOOD, FLOOD_SHOWN = 40, 3
+"""Problems of a file above which only the first few are named."""
+
+
+class CodeProblem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One problem. Its texts are a server's: untrusted, in one line, without control characters. `path` as shown to people."""
+
+    path: str
+    line: int
+    """From 1."""
+    message: str
+    code: str = ""
+    severity: int = 1
+    """1: an error, 2: a warning."""
+
+    @property
+    def text(self) -> str:
+        """`model.py:8 Expected str, found int [invalid-argument-type]`."""
+        return f"{self.path}:{self.line} {self.message}" + (f" [{self.code}]" if self.code else "")
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What stays the same when the line moves."""
+        return self.path, self.code, self.message
+
+
+class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `server` says of a change. `unknown` is not empty: nothing can be said, and why. Otherwise empty `new` means: no new
+    problems. `left` counts those that were there before and are there still, `files` those that were looked at."""
+
+    server: str = ""
+    new: tuple[CodeProblem, ...] = ()
+    fixed: tuple[CodeProblem, ...] = ()
+    left: int = 0
+    files: int = 0
+    unknown: str = ""
+
+    def summary(self, *, left: bool = False) -> str:
+        """The answer in one line. `left`: of the sum of several changes."""
+        if self.unknown:
+            return f"{self.server}: not known whether there are new problems: {self.unknown}"
+        more = f", {len(self.fixed)} fixed" if self.fixed else ""
+        count = pluralize(len(self.new), "new problem") if self.new else "no new problems"
+        return f"{self.server}: {count}{' left' if left else ''}{more} ({pluralize(self.files, 'file')})"
+
+    def lines(self) -> list[str]:
+        """The answer for a model: the summary, and the new problems by file."""
+        rows, by_file = [self.summary()], dict[str, list[CodeProblem]]()
+        for problem in self.new:
+            by_file.setdefault(problem.path, []).append(problem)
+        room = SHOWN
+        for path, problems in by_file.items():
+            shown = min(room, FLOOD_SHOWN if len(problems) > FLOOD else FILE_SHOWN)
+            rows += [problem.text for problem in problems[:shown]]
+            room -= min(shown, len(problems))
+            if (more := len(problems) - shown) > 0:
+                rows.append(f"{path}: {more} more")
+        return rows
+
+    def followed_by(self, later: CodeCheck) -> CodeCheck:
+        """The sum of this check and a later one by the same server. A later one without an answer leaves it open."""
+        if later.unknown:
+            return msgspec.structs.replace(self, unknown=later.unknown)
+        gone = {problem.key for problem in later.fixed}
+        own = {problem.key for problem in self.new}
+        kept = tuple(problem for problem in self.new if problem.key not in gone)
+        new = tuple(problem for problem in later.new if problem.key not in {k.key for k in kept})
+        fixed = (*self.fixed, *(problem for problem in later.fixed if problem.key not in own))
+        return CodeCheck(self.server, kept + new, fixed, later.left, max(self.files, later.files))

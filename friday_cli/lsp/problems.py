@@ -1,0 +1,73 @@
+"""What a language server says of a file, and what a change did to it (LSP 3.17, "Diagnostic")."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.untrusted import neutralize_line
+
+ERROR, WARNING = 1, 2
+"""Severities of the protocol; a larger number weighs less."""
+_LONGEST = 300
+"""Characters of a message that are kept."""
+
+
+def read_problems(path: str, items: Any, worst: int = ERROR) -> list[CodeProblem]:
+    """The diagnostics of a server, those of a severity up to `worst`. What is not a diagnostic is left out."""
+    found = []
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("message"), str):
+            continue
+        severity = item.get("severity", ERROR)
+        if type(severity) is not int or severity > worst:
+            continue
+        code = item.get("code")
+        text = neutralize_line(sanitize_line(item["message"], _LONGEST))
+        found.append(CodeProblem(path, _line(item), text, _code(code), severity))
+    return found
+
+
+def _code(code: Any) -> str:
+    known = isinstance(code, str | int) and not isinstance(code, bool)
+    return neutralize_line(sanitize_line(str(code), 60)) if known else ""
+
+
+def _line(item: dict[str, Any]) -> int:
+    span = item.get("range")
+    start = span.get("start") if isinstance(span, dict) else None
+    line = start.get("line") if isinstance(start, dict) else None
+    return line + 1 if type(line) is int and line >= 0 else 1
+
+
+def compare(
+    before: Sequence[CodeProblem], old: Mapping[str, str], after: Sequence[CodeProblem], new: Mapping[str, str]
+) -> CodeCheck:
+    """The difference by file, code, message and text of the line: a problem that only moved is not new. `old` and `new` are
+    the texts of the files by path."""
+    old_lines = {path: text.splitlines() for path, text in old.items()}
+    new_lines = {path: text.splitlines() for path, text in new.items()}
+    there = Counter(_key(problem, new_lines) for problem in after)
+    fixed = []
+    for problem in before:
+        key = _key(problem, old_lines)
+        if there[key] > 0:
+            there[key] -= 1
+        else:
+            fixed.append(problem)
+    added = []
+    for problem in reversed(after):  # of equal ones the last are the new ones
+        key = _key(problem, new_lines)
+        if there[key] > 0:
+            there[key] -= 1
+            added.append(problem)
+    return CodeCheck("", tuple(reversed(added)), tuple(fixed), len(after) - len(added), len(new))
+
+
+def _key(problem: CodeProblem, lines: Mapping[str, list[str]]) -> tuple[str, str, str, str]:
+    text = lines.get(problem.path, [])
+    line = text[problem.line - 1].strip() if problem.line <= len(text) else ""
+    return problem.path, problem.code, problem.message, line

@@ -1,0 +1,116 @@
+"""A language server that plays one fault: python scripted_server.py FAULT. A line with BAD is an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+FAULT = sys.argv[1]
+PUSHES = FAULT.startswith("push")
+documents: dict[str, tuple[int, str]] = {}
+
+
+def send(message: dict[str, Any]) -> None:
+    data = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n%b" % (len(data), data))
+    sys.stdout.buffer.flush()
+
+
+def receive() -> dict[str, Any]:
+    length = 0
+    while (line := sys.stdin.buffer.readline()) != b"\r\n":
+        if not line:
+            sys.exit(0)
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    message: dict[str, Any] = json.loads(sys.stdin.buffer.read(length))
+    return message
+
+
+def problems(uri: str) -> list[dict[str, Any]]:
+    lines = documents[uri][1].splitlines()
+    found = [
+        {
+            "range": {"start": {"line": at, "character": 0}},
+            "message": f"bad: {line.strip()}",
+            "code": "bad",
+            "severity": 1,
+        }
+        for at, line in enumerate(lines)
+        if "BAD" in line
+    ]
+    if FAULT == "flood":
+        found = [{**found[0], "message": f"\x1b[31m{number} {'x' * 400}"} for number in range(5000)] if found else []
+    if FAULT == "lengths":
+        found = [{**item, "message": f"{len(lines[0])} characters"} for item in found]
+    if FAULT == "emoji":
+        found = [{**item, "message": "\u202e\U0001f600\x07"} for item in found]
+    return found
+
+
+def push(uri: str, version: int | None) -> None:
+    params = {"uri": uri, "diagnostics": problems(uri)}
+    send(
+        {
+            "method": "textDocument/publishDiagnostics",
+            "params": params if version is None else {**params, "version": version},
+        }
+    )
+
+
+def changed(uri: str, version: int, text: str) -> None:
+    if FAULT == "push_stale" and uri in documents:
+        push(uri, version - 1)  # the errors of the old text, after the new one came
+    documents[uri] = (version, text)
+    if FAULT == "push_corrects":
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})
+    if PUSHES:
+        push(uri, version if FAULT in ("push", "push_stale") else None)
+
+
+def answer(message: dict[str, Any]) -> None:
+    uri, ident = message["params"]["textDocument"]["uri"], message["id"]
+    if FAULT == "silent":
+        return
+    if FAULT == "late":
+        time.sleep(0.2)
+    if FAULT == "dies" or (FAULT == "apply_edit" and not refused):
+        os._exit(1)
+    if FAULT == "garbage":
+        sys.stdout.buffer.write(b"Traceback: no protocol\r\n\r\n")
+        sys.stdout.buffer.flush()
+    elif FAULT == "no_list":
+        send({"id": ident, "result": {"kind": "full", "items": 3}})
+    elif FAULT == "error":
+        send({"id": ident, "error": {"code": -32603, "message": "\x1b[2Jpanicked\n"}})
+    elif FAULT == "again" and documents[uri][0] >= 0 and not asked.count(uri):
+        asked.append(uri)
+        send({"id": ident, "error": {"code": -32802, "message": "again"}})
+    else:
+        send({"id": ident, "result": {"kind": "full", "items": problems(uri)}})
+
+
+asked: list[str] = []
+refused = False
+started: dict[str, Any] = {}
+while True:
+    message = receive()
+    method, params = message.get("method"), message.get("params") or {}
+    if method == "initialize":
+        if FAULT == "never_starts":
+            continue
+        started = {"id": message["id"], "result": {"capabilities": {} if PUSHES else {"diagnosticProvider": {}}}}
+        send({"id": 7, "method": "workspace/applyEdit", "params": {"edit": {}}} if FAULT == "apply_edit" else started)
+    elif method is None and message.get("id") == 7:
+        refused = message["result"]["applied"] is False
+        send(started)
+    elif method == "textDocument/didOpen":
+        item = params["textDocument"]
+        changed(item["uri"], item["version"], item["text"])
+    elif method == "textDocument/didChange":
+        changed(params["textDocument"]["uri"], params["textDocument"]["version"], params["contentChanges"][0]["text"])
+    elif method == "textDocument/diagnostic":
+        answer(message)
