@@ -201,6 +201,64 @@ async def test_a_notebook_is_shown_as_cells(harness: ToolHarness) -> None:
     assert await harness.text("read_file", path="broken.ipynb") == '1\t{"cells": [3]}'
 
 
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "id": "m1", "metadata": {}, "source": ["# Título\n", "text"]},
+        {"cell_type": "code", "execution_count": 3, "id": "c1", "metadata": {}, "outputs": [
+            {"name": "stdout", "output_type": "stream", "text": ["1\n"]}], "source": ["x = 1\n", "print(x)"]},
+    ],
+    "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", [1, 2, None])
+async def test_one_cell_of_a_notebook_is_edited_and_the_rest_keeps_its_spelling(
+    harness: ToolHarness, indent: int | None
+) -> None:
+    path = harness.root / "n.ipynb"
+    path.write_text(json.dumps(NOTEBOOK, indent=indent, ensure_ascii=False) + "\n")
+    await harness.text("read_file", path="n.ipynb")
+    edits = [
+        {"cell": 2, "old": "x = 1\n", "new": "x = 2\ny = 3\n"},
+        {"cell": 1, "old": "text", "new": "words"},
+        {"cell": 3, "old": "", "new": "print(y)\n"},
+    ]
+    said = await harness.text("edit_file", path="n.ipynb", edits=edits)
+    assert "the outputs of cell 2 were of the old text and are gone" in said
+    assert "cell 3 is new" in said
+    text = path.read_text()
+    written = json.loads(text)
+    assert json.dumps(written, indent=indent, ensure_ascii=False) + "\n" == text
+    first, second, third = written["cells"]
+    assert first == {**NOTEBOOK["cells"][0], "source": ["# Título\n", "words"]}  # type: ignore[index]
+    assert (second["source"], second["outputs"], second["execution_count"]) == (
+        ["x = 2\n", "y = 3\n", "print(x)"], [], None,
+    )  # fmt: skip
+    assert (third["cell_type"], third["source"]) == ("code", ["print(y)\n"])
+    assert third["id"] not in ("", "m1", "c1")
+    assert "\ty = 3" in await harness.text("read_file", path="n.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cell", "words"),
+    [
+        ("a.ipynb", json.dumps(NOTEBOOK), 4, "There is no cell 4: the notebook has 2."),
+        ("a.ipynb", json.dumps(NOTEBOOK), -1, "There is no cell -1"),
+        ("a.ipynb", json.dumps(NOTEBOOK), 1, "old is not found"),
+        ("a.ipynb", json.dumps(NOTEBOOK, separators=(",", ":")), 1, "not written as Jupyter writes it"),
+        ("a.py", "print(1)\n", 1, "This is not a notebook"),
+    ],
+)
+async def test_a_cell_that_cannot_be_edited_is_said_and_nothing_changes(
+    harness: ToolHarness, name: str, text: str, cell: int, words: str
+) -> None:
+    (harness.root / name).write_text(text)
+    await harness.text("read_file", path=name)
+    error = await harness.error("edit_file", path=name, edits=[{"cell": cell, "old": "nothing of this", "new": "b"}])
+    assert words in error
+    assert (harness.root / name).read_text() == text
+
+
 # ---- listing ---------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.diff import difference, new_lines
 from friday_cli.core.tool_catalog import TOOLS
 
-from . import edit_match
+from . import edit_match, notebook
 from .text import LIMIT, DecodedFile, decode_and_hash
 
 
@@ -76,8 +76,7 @@ async def _edited(workspace: Workspace, seen: KnownFiles, args: EditArguments) -
     for number, one in enumerate(args.edits, 1):
         which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
         try:
-            edit_match.refuse_placeholder(one.new, text)
-            text, remark = await asyncio.to_thread(edit_match.apply, text, one, source.newline)
+            text, remark = await asyncio.to_thread(_applied, text, one, source.newline)
         except ToolError as error:
             note = " Nothing was changed." if which else ""
             raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None
@@ -86,6 +85,18 @@ async def _edited(workspace: Workspace, seen: KnownFiles, args: EditArguments) -
     if text == source.text:
         raise ToolError(f"{label}: the edits change nothing.")
     return _NewText(path, source, text, expect, tuple(remarks))
+
+
+def _applied(text: str, one: edit_match.Replacement, newline: str) -> tuple[str, str]:
+    """`text` after a replacement in it, or in one cell of a notebook, and a remark. Raises ToolError."""
+    cell = notebook.CellEdit(text, one.cell) if one.cell else None
+    before = text if cell is None else cell.source
+    edit_match.refuse_placeholder(one.new, before)
+    after, remark = edit_match.apply(before, one, newline if cell is None else "\n")
+    if cell is None:
+        return after, remark
+    text, more = cell.replaced(after)
+    return text, "; ".join(filter(None, (remark, more)))
 
 
 async def _write(context: ToolContext, args: WriteArguments) -> Output:

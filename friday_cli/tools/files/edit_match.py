@@ -33,6 +33,7 @@ class Replacement(ToolArguments, frozen=True):
     old: str
     new: Annotated[str, Meta(description="Its replacement; empty: delete.")]
     replace_all: bool = False
+    cell: Annotated[int, Meta(description="Of a notebook.")] = 0
 
 
 def refuse_placeholder(new: str, present: str) -> None:

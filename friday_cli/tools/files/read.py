@@ -84,7 +84,7 @@ async def _read(context: ToolContext, args: ReadArguments) -> Output:
         remarks.append("passwords are masked")
     if path.suffix == ".ipynb" and (cells := notebook.render(text)) is not None:
         text = cells
-        remarks.append("a notebook, shown as cells; edit_file changes its JSON")
+        remarks.append("a notebook, shown as cells; edit_file with `cell` changes one")
     return _numbered(label, _Lines(_split(text), skipped, more), args, remarks, facts)
 
 
