@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from friday_cli.core.protocol import format
-from friday_cli.core.protocol.format import tokens
+from friday_cli.core.protocol.format import how_it_ended, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.store.listing import list_sessions, run_query, short_ids, unfinished_sessions
 from friday_cli.store.records import SessionRow
@@ -79,5 +79,4 @@ def price(model: str, cost_usd: float | None) -> str:
 
 
 def _status(status: str, reason: str) -> str:
-    text = status.replace("_", " ")
-    return text if reason in ("", "done", status, "process", "aborted") else f"{text} ({reason})"
+    return how_it_ended(status, reason).replace("_", " ")

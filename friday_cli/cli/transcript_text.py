@@ -161,7 +161,7 @@ def _facts(run: ToolRun) -> Iterator[str]:
     if run.agents:
         yield f"started {', '.join(run.agents)}"
     if run.status in ("denied", "cancelled", "pending", "waiting", "running"):
-        yield run.status
+        yield "stopped" if run.status == "cancelled" else run.status
     elif run.duration_s >= 0.05:
         yield seconds(run.duration_s)
 

@@ -9,7 +9,7 @@ from friday_cli.core.eventlog.notices import skill_text
 from friday_cli.core.protocol import events
 from friday_cli.core.text.sanitize import sanitize_line
 
-from .items import worktree_text
+from .items import Item, NoteItem, worktree_text
 
 NOTES: Mapping[type, Callable[[Any], str]] = {
     events.SkillLoaded: skill_text,
@@ -17,3 +17,15 @@ NOTES: Mapping[type, Callable[[Any], str]] = {
     events.TakenOver: lambda event: "Taken over: it waits for you. /handback returns it to its parent.",
     events.HandedBack: lambda event: sanitize_line(f"Handed back: {event.part.text}", 400),
 }
+
+
+def note_failure(transcript: list[Item], event: events.AttemptFailed, at: float) -> None:
+    """Add a failed request to the end of a transcript: one note for all that fail one after the other."""
+    note = transcript[-1] if transcript else None
+    if not isinstance(note, NoteItem) or not note.failures:
+        note = NoteItem("", "warning", at)
+        transcript.append(note)
+    note.failures += 1
+    again = "" if event.retry_s is None else " Trying again."
+    count = f" ({note.failures} tries failed)" if note.failures > 1 else ""
+    note.text = f"{event.message.rstrip('.')}.{again}{count}"

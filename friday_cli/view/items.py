@@ -128,12 +128,14 @@ def tool_run(call_id: str, name: str, arguments: dict[str, Any]) -> ToolRun:
 
 class NoteItem(msgspec.Struct):
     """A note of the harness: a notice, a failed attempt, a compaction, the end of a run without success. `more` is the
-    full text that it is about, such as the summary of a compaction."""
+    full text that it is about, such as the summary of a compaction. `failures`: how many requests in a row failed that it is
+    about; the text is of the last one."""
 
     text: str
     level: Literal["info", "warning", "error"]
     at: float
     more: str = ""
+    failures: int = 0
 
 
 class ResultItem(msgspec.Struct):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -14,11 +13,12 @@ from friday_cli.core.eventlog.notices import NOTE, split_notes
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope
+from friday_cli.core.protocol.format import how_it_ended
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
-from friday_cli.core.protocol.run_result import ENDED, how_it_ended
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.skill_marks import folded_skills
 
-from .event_notes import NOTES
+from .event_notes import NOTES, note_failure
 from .items import (
     OUTPUT_KEPT,
     AgentView,
@@ -162,8 +162,7 @@ def _turn_finished(state: SessionView, agent: AgentView, event: events.TurnFinis
 
 def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptFailed, at: float) -> None:
     agent.attempt, agent.reply = event.attempt + 1, None
-    retry = "" if event.retry_s is None else f"; retrying in {math.ceil(event.retry_s)} s"
-    agent.transcript.append(NoteItem(event.message.rstrip(".") + retry, "warning", at))
+    note_failure(agent.transcript, event, at)
 
 
 def _message_added(state: SessionView, agent: AgentView, event: events.MessageAdded, at: float) -> None:

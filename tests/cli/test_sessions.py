@@ -79,8 +79,8 @@ def test_an_interrupted_agent_has_the_time_that_it_worked(console: Console, more
         return numbered(*events[:8], ("a.1", ev.StatusChanged("running")), *events[8:])
 
     shown = console.ok("sessions", "show", console.keep(died), *more).out
-    assert re.search(r"└─ ! a\.1 researcher · interrupted \(process\) · .* · 6\.0 s · read main\.py\n", shown)
-    assert re.search(r"! a general · interrupted \(process\) · .* · 13 s · " if more else r" · 13 s\n", shown)
+    assert re.search(r"└─ ! a\.1 researcher · interrupted · .* · 6\.0 s · read main\.py\n", shown)
+    assert re.search(r"! a general · interrupted · .* · 13 s · " if more else r" · 13 s\n", shown)
 
 
 def test_where_nothing_can_be_written_sessions_are_shown_as_they_were_left(console: Console) -> None:

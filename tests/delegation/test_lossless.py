@@ -61,8 +61,9 @@ async def test_a_cancelled_lead_hands_back_what_its_sub_agents_have(harness: Har
         (result,) = [r for m in last.messages for r in m.results]
         assert result.status == "cancelled"
         assert result.text.startswith(f"# Task 1 of 2\n{DONE.replace('a.1', 'a.1.1')}---\n")
-        assert "# Task 2 of 2\n## Result from 'researcher' (a.1.2): cancelled (parent)\n> I looked at half of it\n" in (
-            result.text
+        assert (
+            "# Task 2 of 2\n## Result from 'researcher' (a.1.2): stopped with its parent\n> I looked at half of it\n"
+            in (result.text)
         )
         assert "delegate_id: a.1.2" in result.text
 
@@ -120,7 +121,7 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(harness: H
         both, alone, file, running, waiting = read(s)
         assert both.startswith("cancelled: The process ended while this call ran.")
         assert DONE in both
-        assert "## Result from 'researcher' (a.2): interrupted (process)\n" in both
+        assert "## Result from 'researcher' (a.2): interrupted\n" in both
         assert "\n> I looked at half of it\n" in both
         assert "delegate_id: a.2" in both
         assert "## Result from 'researcher' (a.3): completed\n> the third\n" in alone
@@ -152,7 +153,7 @@ async def test_an_interrupted_lead_reads_after_its_continuation_what_its_own_had
         assert (await s.session.result(await s.session.start_agent("a.1", "continue"))).text == "all of it"
         (result,) = [r.text for m in s.requests("a.1")[-1].messages for r in m.results]
         assert DONE.replace("a.1", "a.1.1") in result
-        assert "(a.1.2): interrupted (process)" in result
+        assert "(a.1.2): interrupted" in result
 
 
 async def test_an_end_that_such_a_result_reports_is_not_reported_again(harness: Harness) -> None:
@@ -303,7 +304,7 @@ async def test_a_grandchild_that_was_resumed_is_in_the_result_after_a_kill(harne
     async with harness.open({"a": [Say("fin")]}, resume=before.session.id) as s:
         await s.session.prompt("and now?")
         resumed = read(s)[-1]
-        assert "## Result from 'researcher' (a.1.1): interrupted (process)\n" in resumed
+        assert "## Result from 'researcher' (a.1.1): interrupted\n" in resumed
         assert "\n> I looked at half of it\n" in resumed
 
 
@@ -322,9 +323,9 @@ async def test_what_a_person_continued_before_a_kill_is_in_the_result_of_the_cal
     async with harness.open({"a": [Say("fin")]}, resume=s.session.id) as s:
         await s.session.prompt("and now?")
         (both,) = read(s)
-        assert "## Result from 'researcher' (a.1): interrupted (process)\n" in both
+        assert "## Result from 'researcher' (a.1): interrupted\n" in both
         assert "Result of its earlier run:\n> found **it**\n" in both
-        assert "## Result from 'researcher' (a.2): interrupted (process)\n" in both
+        assert "## Result from 'researcher' (a.2): interrupted\n" in both
 
 
 async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_read(harness: Harness) -> None:
@@ -367,8 +368,7 @@ async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_th
     async with harness.open({"a": [Say("fin")]}, resume=before.session.id) as s:
         await s.session.prompt("and now?")
         assert (
-            "(a.1): interrupted (process)\nerror: The friday process that ran this agent ended.\n> found **it**\n"
-            in (read(s)[0])
+            "(a.1): interrupted\nerror: The friday process that ran this agent ended.\n> found **it**\n" in (read(s)[0])
         )
 
 
@@ -407,9 +407,7 @@ async def test_a_result_that_a_service_hands_in_although_tools_are_disabled_is_t
         return Say("I hand it in.", QUICK[0].calls) if request.text_only else Say("", [call("todo", items=[])])
 
     s = await harness.ran(play)
-    assert s.results()[0].startswith(
-        "ok: ## Result from 'researcher' (a.1): completed (iterations)\n> found **it**\n---"
-    )
+    assert s.results()[0].startswith("ok: ## Result from 'researcher' (a.1): completed (turns)\n> found **it**\n---")
 
 
 async def test_two_runs_without_text_leave_no_earlier_result(harness: Harness) -> None:

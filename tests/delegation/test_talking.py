@@ -147,6 +147,6 @@ async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(harness: H
         await s.session.prompt("go")
         assert s.end("a.1") == ("cancelled", "aborted")
         assert s.finished("a.1").partial
-        assert "cancelled (aborted)\n> begun\n" in s.results()[1]
+        assert "stopped\n> begun\n" in s.results()[1]
         assert s.heard() == ["person: go"]
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)

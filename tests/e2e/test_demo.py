@@ -125,7 +125,7 @@ def test_requests(friday: Friday, project: Path, prompt: str, expected: str) -> 
     (("--deny", "delegate_task"), "**coder** was not started; `delegate_task` was refused: “"),
     (("--deny", "grep"), "**a.3 analyst**, failed (reported): `grep` was refused: “"),
     (("--profile", "general"), "The demo needs delegate_task for that, which this agent does not have."),
-    ((), "**a.1 researcher**, completed (iterations): The demo was stopped here."),
+    ((), "**a.1 researcher**, completed (turns): The demo was stopped here."),
 ])  # fmt: skip
 def test_what_is_in_its_way_is_named(friday: Friday, project: Path, argv: tuple[str, ...], expected: str) -> None:
     friday.profile("researcher", "maxIterations: 1")

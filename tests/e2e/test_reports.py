@@ -107,7 +107,7 @@ def test_a_lead_that_is_stopped_while_it_waits_reads_what_its_sub_agents_have(fr
     (cancelled,), (spent,) = friday.read_by("a.1"), friday.read_by("a.2")
     report = "# Task 1 of 2\n## Result from 'researcher' (%s.1): completed\n> one is found\n---\ndelegate_id: %s.1 |"
     assert cancelled.startswith(f"cancelled: {report % ('a.1', 'a.1')}")
-    assert "(a.1.2): cancelled (parent)\n> half of it\n---\ndelegate_id: a.1.2 |" in cancelled
+    assert "(a.1.2): stopped with its parent\n> half of it\n---\ndelegate_id: a.1.2 |" in cancelled
     assert spent.startswith(f"ok: {report % ('a.2', 'a.2')}")
     assert "(a.2.2): completed (tokens of a.2)\n> so far\n---\ndelegate_id: a.2.2 |" in spent
     assert "> I had: # Task 1 of 2\n> ## Result from 'researcher' (a.1.1): completed\n> > one is found\n" in ran.out

@@ -170,8 +170,11 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     assert reply is not None
     assert reply.text.text == "again"
     assert state.agents["a"].usage == Usage(5, cost_usd=None)
-    assert state.agents["a"].transcript == [NoteItem("No word from the model; retrying in 2 s", "warning", 0)]
-    state.apply(Envelope(4, 0, "a", said("again and done")))
+    assert state.agents["a"].transcript == [NoteItem("No word from the model. Trying again.", "warning", 0, failures=1)]
+    state.apply(Envelope(4, 0, "a", ev.AttemptFailed(2, "network", "It is gone.", None)))
+    note = NoteItem("It is gone. (2 tries failed)", "warning", 0, failures=2)
+    assert state.agents["a"].transcript == [note], "one line for all failures of a request"
+    state.apply(Envelope(5, 0, "a", said("again and done")))
     live(ev.TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
 
@@ -256,7 +259,7 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     state = SessionView.of(log)
     agent = state.agents["a"]
     assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, {}, "cancelled")
-    assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1006.0)
+    assert agent.transcript[-1] == NoteItem("interrupted: The process ended.", "warning", 1006.0)
     lost = SessionView.of(
         numbered(("a", ev.Notice("hello")), ("a.7", said("x")), ("a.7", ev.ToolFinished("c", "bash", "ok")))
     )

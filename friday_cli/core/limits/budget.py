@@ -16,18 +16,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..protocol.format import limit_name
 from ..protocol.messages import Usage
 from ..protocol.run_result import Status
 
 Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
-
-
-def limit_name(limit: str) -> str:
-    """A limit as its flag names it: the log says `iterations` for turns."""
-    return "turns" if limit == "iterations" else limit
-
-
 Waiting = Callable[[Status, Quantity | None], AbstractAsyncContextManager[None]]
 """The context in which an agent waits, with its status and what it waits for."""
 

@@ -93,3 +93,21 @@ def seconds(duration: float) -> str:
     if whole < 3600:
         return f"{whole // 60} m {whole % 60:02} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+
+
+_ENDS = {"aborted": "stopped", "parent": "stopped with its parent", "process": "interrupted"}
+"""How a run ended, by its reason, where the reason says it all."""
+
+
+def limit_name(limit: str) -> str:
+    """A limit as its flag names it: the log says `iterations` for turns."""
+    return "turns" if limit == "iterations" else limit
+
+
+def how_it_ended(status: str, stop_reason: str, limit_of: str = "") -> str:
+    """How a run ended, in words: "stopped" after Esc or Ctrl+C, else its status, with the reason where that says more.
+    `limit_of`: the path of the agent whose limit was reached, "" for its own."""
+    if stop_reason in ("", "done", status):
+        return status
+    whose = f" of {limit_of}" if limit_of else ""
+    return _ENDS.get(stop_reason) or f"{status} ({limit_name(stop_reason)}{whose})"

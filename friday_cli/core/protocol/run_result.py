@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from .claims import Claims
+from .format import how_it_ended
 from .receipt import Finding
 
 Status = Literal[
@@ -70,14 +71,4 @@ class RunResult(msgspec.Struct, frozen=True):
     def summary(self, path: str) -> str:
         """The status for people and models, with the reason where it says more: `completed (tokens of a.1)`. `path` is
         the agent whose run it was."""
-        if self.stop_reason in ("done", self.status):
-            return self.status
-        whose = f" of {self.limit_of}" if self.limit_of not in ("", path) else ""
-        return f"{self.status} ({self.stop_reason}{whose})"
-
-
-def how_it_ended(status: str, stop_reason: str) -> str:
-    """How a run ended, in words for a person: "stopped" after Esc or Ctrl+C, else its status with the reason."""
-    if stop_reason == "aborted":
-        return "stopped"
-    return status if stop_reason == status else f"{status} ({stop_reason})"
+        return how_it_ended(self.status, self.stop_reason, self.limit_of if self.limit_of != path else "")

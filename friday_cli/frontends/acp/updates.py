@@ -10,8 +10,9 @@ import msgspec
 
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.format import how_it_ended
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall
-from friday_cli.core.protocol.run_result import StopReason, how_it_ended
+from friday_cli.core.protocol.run_result import StopReason
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.core.tool_catalog import DELEGATE_TASKS

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope
-from friday_cli.core.protocol.format import price, seconds, tokens
-from friday_cli.core.protocol.run_result import RunResult, how_it_ended
+from friday_cli.core.protocol.format import how_it_ended, price, seconds, tokens
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import render_tree
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from friday_cli.core.limits.budget import limit_name
 from friday_cli.core.protocol.events import (
     LIVE,
     AgentFinished,
@@ -24,9 +23,9 @@ from friday_cli.core.protocol.events import (
     TurnFinished,
     encode,
 )
-from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
+from friday_cli.core.protocol.format import cost, how_it_ended, limit_name, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult, how_it_ended
+from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.core.tool_catalog import EDIT_FILE, WRITE_FILE

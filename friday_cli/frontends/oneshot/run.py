@@ -114,7 +114,7 @@ def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return _fail(values, "Interrupted.", signals.code or 130)
+        return _fail(values, "Stopped.", signals.code or 130)
     except BrokenPipeError:
         raise
     except OSError as error:

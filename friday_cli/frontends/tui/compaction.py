@@ -43,5 +43,5 @@ class Compaction:
             task.cancel()
             self._on_change()
         if task.cancelled():
-            raise UsageError("Compaction cancelled. The conversation is unchanged.")
+            raise UsageError("Compaction stopped. The conversation is unchanged.")
         return task.result()

@@ -19,7 +19,7 @@ from friday_cli.core.text.lazy_regex import pattern
 
 from .endpoint import Endpoint
 from .sse import SSEParser
-from .text import dict_in, html_title, is_html, one_line, text_in
+from .text import dict_in, html_title, in_words, is_html, one_line, text_in
 
 log = logging.getLogger(__name__)
 
@@ -369,9 +369,7 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
 
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
-    why = _exception_text(endpoint, error)
-    if "deadline exceeded" in why:  # anyio's own words
-        why = "no answer in time"
+    why = in_words(_exception_text(endpoint, error))
     message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
     if "CERTIFICATE" in why.upper():  # waiting does not help
         hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
@@ -380,7 +378,9 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
         what = f"{endpoint.service} at {endpoint.host} does not speak https: {why}."
         return ProviderError("config", what, hint="Is this an http:// address? Then set base_url to it.")
     return ProviderError(
-        "network", message, hint="Check the network" + (", the proxy" if proxy else "") + " and base_url."
+        "network",
+        message,
+        hint="Check the network" + (", the proxy" if proxy else "") + ", and the address (base_url) if you set one.",
     )
 
 

@@ -131,7 +131,7 @@ async def test_a_time_limit_of_a_call_or_of_the_root_counts_while_sub_agents_wor
     assert bench.finished("a.1").wall_s == pytest.approx(20)
     (read,) = bench.results("a.1")
     assert read.startswith("cancelled: # Task 1 of 2\n## Result from 'worker' (a.1.1): completed\n> found it\n---\n")
-    assert "# Task 2 of 2\n## Result from 'lead' (a.1.2): cancelled (parent)\n> I looked\n---\n" in read
+    assert "# Task 2 of 2\n## Result from 'lead' (a.1.2): stopped with its parent\n> I looked\n---\n" in read
     assert bench.requests("a.1")[-1].messages[-2].results[0].text in read, "the wrap-up turn reads it"
     script["a"] = [Say("", [delegate("lead", "all")]), Say("fin")]
     bench = await ran(Model(script), [LOOK], profiles=profiles, me=Profile(time_s=20, tokens=0))

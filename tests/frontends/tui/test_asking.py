@@ -292,11 +292,11 @@ async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card
         "a": [
             delegates("first", profile="coder"),
             {"text": "One."},
-            delegates("second", profile="coder"),
+            delegates("second", "third", profile="coder"),
             {"text": "Two."},
         ],
         "a.1": [{"text": "Done."}],
-        "a.2": [{"text": "Done.", "delay_s": 30}],
+        "a.*": [{"text": "Done.", "delay_s": 30}],
     }
     async with opened(tmp_path, agents, size=(180, 40), config_file=settings) as chat:
         await asked(chat, say="go")
@@ -309,7 +309,9 @@ async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card
         await chat.press("1")
         await chat.until(lambda: not chat.state.asks)
         await chat.shows("(1 run)")
-        assert re.search(r"a\.2 · .*\n.*second.*\n.*usually .*\(1 run\)", chat.frame)
+        once = r"a\.2 · .*\n.*second.*\n.*coder: usually .*\(1 run\).*\n.*a\.3 · .*\n.*third"
+        assert re.search(once, chat.frame)
+        assert len(re.findall("coder: usually", chat.frame)) == 1
 
 
 async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(

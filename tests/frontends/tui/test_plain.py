@@ -84,7 +84,7 @@ def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
         terminal.until(b"/help lists the commands")
         terminal.until(b"Tool list_dir")  # it is at work
         terminal.type(b"\x03", until=b"Stopped. Ctrl-C again quits.")
-        terminal.until(b"Done: cancelled")
+        terminal.until(b"Done: stopped")
         said = -1
         while terminal.read(0.1):  # two presses are one wish where little time is between them
             if said < (said := terminal.out.count(b"Ctrl-C again quits.")):

@@ -145,7 +145,7 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         await chat.until(lambda: chat.app.controller.working)
         await chat.say("wait for it")
         await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
-        await chat.press("escape", shows="Compaction cancelled")
+        await chat.press("escape", shows="Compaction stopped")
         assert not chat.app.controller.working
         assert chat.composer.text == "wait for it"
         chat.composer.clear()

@@ -46,6 +46,18 @@ async def test_an_outage_is_said_with_the_time_of_the_next_try_and_ended_by_esca
         assert chat.state.agents["a.1"].result == "half of it"
 
 
+async def test_an_outage_of_the_main_agent_is_one_line_of_the_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BACKOFF_S", "OUTAGE_MOST_S"):
+        monkeypatch.setattr(rate_limit, name, 0.01)
+    gone = {"fail": {"kind": "network", "message": "Cannot reach it. Check the network."}}
+    async with opened(tmp_path, {"a": [*[gone] * 5, {"text": "There again."}]}) as chat:
+        await chat.ask("go", shows="There again.")
+        (row,) = (row for row in chat.frame.splitlines() if "Cannot reach it" in row)
+        assert row.strip() == "! Cannot reach it. Check the network. Trying again. (5 tries failed)"
+
+
 async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [delegates("first"), {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")

@@ -50,7 +50,7 @@ class PlainWriter:
         ended_run = root.run if root is not None and root.ended else 0
         if root is not None and ended_run and self._ended_run not in (None, ended_run):
             usage = state.usage_of("a")
-            self._say(f"Done: {sanitize_line(root.status, 40)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
+            self._say(f"Done: {status_text(state, root)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
         self._ended_run = ended_run or self._ended_run or 0
 
     def _root(self, root: AgentView) -> None:
@@ -117,7 +117,7 @@ class PlainWriter:
             if agent.end is not None:
                 words = sanitize_line(agent.end.text or agent.end.error, 300)
                 spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
-                self._say(f"{name} has ended: {agent.status}, {spent}. {words}")
+                self._say(f"{name} has ended: {status_text(state, agent)}, {spent}. {words}")
                 if agent.earlier:
                     self._say(f"  Earlier result: {sanitize_line(agent.earlier.text, 300)}")
                 self._say(f"  {agent.receipt.short()}")

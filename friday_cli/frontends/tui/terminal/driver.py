@@ -129,6 +129,7 @@ class Listening(linux_driver.LinuxDriver):
         decode = getincrementaldecoder("utf-8")("replace").decode
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
+            typed_before = bool(selector.select(0))
             while not self.exit_event.is_set():
                 if not selector.select(QUIET_S if bursts.waiting else 0.1):
                     self._dispatch(parser, bursts.end())
@@ -140,6 +141,8 @@ class Listening(linux_driver.LinuxDriver):
                 if not data:
                     self._loop.call_soon_threadsafe(self._on_closed)
                     return
+                if typed_before:  # the terminal made a line feed of Enter until Friday took it
+                    data, typed_before = data.replace(b"\n", b"\r"), False
                 self._dispatch(parser, bursts.feed(decode(data), time.monotonic()))
             self._dispatch(parser, bursts.end())
 

@@ -138,9 +138,10 @@ class AgentBlock(Block):
         agents = self._agents()
         if not agents:
             return _draw_call(self._run, self.open, renderer, width)
+        said: set[str] = set()
         for agent in agents:
             unfolded = agent.path in self._unfolded
-            lines = _draw_head(self.context, agent, unfolded, width)
+            lines = _draw_head(self.context, agent, unfolded, width, said)
             if agent.end is not None:
                 lines += _draw_result(agent, agent.end, unfolded, renderer, width)
             self._rows += [(agent.path, HEAD)] * len(lines)
@@ -192,8 +193,9 @@ def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) ->
     return out
 
 
-def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: int) -> list[Strip]:
-    """The status and the task of an agent, what it usually uses while it works or is unfolded, and what the harness warned of while it worked."""
+def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: int, said: set[str]) -> list[Strip]:
+    """The status and the task of an agent, what it usually uses while it works or is unfolded, and what the harness warned of
+    while it worked. `said`: the estimates that stand above; another is added."""
     renderer, styles, now = context.renderer, context.renderer.styles, context.now()
     text = Text("▾ " if unfolded else "▸ ", style=styles.dim)
     text.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
@@ -206,7 +208,9 @@ def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: 
     out = [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
     expected = agent.newest_start.forecast
     if expected is not None and expected.runs + expected.others and (unfolded or not agent.ended):
-        out.append(renderer.line(Text(f"    {expected.usual()}", style=styles.dim), width))
+        if (estimate := f"{agent.profile}: {expected.usual()}") not in said:
+            out.append(renderer.line(Text(f"    {sanitize_line(estimate, 200)}", style=styles.dim), width))
+        said.add(estimate)
     for path, note in [] if unfolded else context.state.notices:  # unfolded, they are in the history
         if path == agent.path and note.level != "info":
             lines = renderer.wrap(Text(sanitize_line(note.text, 1000), style=styles.warn), width - 6)

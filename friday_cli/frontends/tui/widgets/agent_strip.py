@@ -80,7 +80,7 @@ def _summary(context: RenderContext, agents: list[AgentView], width: int) -> Tex
 def _state(agent: AgentView) -> str:
     """The word for an agent in the counts of the summary; "" for one that needs the user."""
     if agent.ended:
-        return WITH_WARNINGS if agent.warned else agent.status
+        return WITH_WARNINGS if agent.warned else "stopped" if agent.status == "cancelled" else agent.status
     return "" if agent.asks else "at work" if agent.status == "running" else "waiting"
 
 

@@ -265,6 +265,13 @@ class NoteBlock(Block):
         super().__init__(context)
         self._item = item
 
+    def version(self) -> object:
+        return self.open, self._item.failures
+
+    @property
+    def done(self) -> bool:
+        return not self._item.failures  # more requests may fail
+
     def text(self) -> str:
         return f"{self._item.text}\n{self._item.more if self.open else ''}".strip("\n")
 

@@ -104,7 +104,7 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
     if run.images:
         tail.append(pluralize(run.images, "image"))
     if run.status in ("waiting", "denied", "cancelled"):
-        tail.append({"waiting": "waits for you"}.get(run.status, run.status))
+        tail.append({"waiting": "waits for you", "cancelled": "stopped"}.get(run.status, run.status))
     took = run.duration_s or (now - run.started if run.status == "running" and run.started else 0.0)
     if took >= 0.1:
         tail.append(seconds(took))
