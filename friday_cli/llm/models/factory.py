@@ -156,7 +156,7 @@ def dearest_model(service: ModelService, model: str) -> tuple[str, str] | None:
         if names := catalog.models_of(vendor):
             return vendor, max(names, key=lambda name: prices.cost(vendor, name, sample) or 0.0)
     if service.reports_cost:
-        return max(catalog.known(), key=lambda row: prices.cost(*row, sample) or 0.0)
+        return max(catalog.known(), key=lambda row: prices.cost(row[0], row[1], sample) or 0.0)
     return None
 
 
