@@ -103,6 +103,7 @@ def _policy(options: Options, settings: config.Settings, env: Mapping[str, str])
         max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents,
         offline_s=_offline_s(options, settings),
+        keep_warm_s=settings.context.keep_warm,
         patient=settings.limits.on_limit == "wait",
     )
 

@@ -198,6 +198,7 @@ _WithUsage = (
     | events.ToolFinished
     | events.AttemptFailed
     | events.Compacted
+    | events.CacheRefreshed
     | events.IntentStated
     | events.Verdict
 )

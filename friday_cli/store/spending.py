@@ -32,6 +32,7 @@ _WITH_USAGE = (
     events.ToolFinished,
     events.AttemptFailed,
     events.Compacted,
+    events.CacheRefreshed,
     events.IntentStated,
     events.Verdict,
 )

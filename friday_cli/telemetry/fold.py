@@ -81,7 +81,9 @@ class SpanFold:
                 self._turn_finished(agent, event, at)
             case events.MessageAdded(message=message):
                 self._message(agent, envelope, message)
-            case events.Compacted() | events.IntentStated() | events.Verdict() if event.usage != Usage():
+            case events.Compacted() | events.CacheRefreshed() | events.IntentStated() | events.Verdict() if (
+                event.usage != Usage()
+            ):
                 self._other_request(agent, envelope, event)
             case events.AgentFinished():
                 self._run_finished(agent, event, at)
@@ -94,6 +96,7 @@ class SpanFold:
                 events.ToolFinished,
                 events.AttemptFailed,
                 events.Compacted,
+                events.CacheRefreshed,
                 events.IntentStated,
                 events.Verdict,
             ),

@@ -7,6 +7,7 @@ from typing import Any
 
 from friday_cli.core.eventlog.notices import skill_text
 from friday_cli.core.protocol import events
+from friday_cli.core.protocol.format import cost
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .items import Item, NoteItem, worktree_text
@@ -14,6 +15,9 @@ from .items import Item, NoteItem, worktree_text
 NOTES: Mapping[type, Callable[[Any], str]] = {
     events.SkillLoaded: skill_text,
     events.WorktreeChanged: lambda event: f"Worktree {worktree_text(event)}",
+    events.CacheRefreshed: lambda event: (
+        f"Kept the cache of {event.usage.context:,} tokens while waiting: {cost(event.usage)}."
+    ),
     events.TakenOver: lambda event: "Taken over: it waits for you. /handback returns it to its parent.",
     events.HandedBack: lambda event: sanitize_line(f"Handed back: {event.part.text}", 400),
 }

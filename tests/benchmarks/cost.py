@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Chunk, Request
 from friday_cli.llm.models import prices
@@ -16,7 +18,7 @@ from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, messages
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.providers.openai_responses import responses_request
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, make, pieces
-from tests.servers.prompt_cache import PromptCache
+from tests.servers.prompt_cache import KEPT_S, PromptCache
 from tests.virtual import VirtualLoop
 
 ROUNDS, CALLS, CHILDREN = 200, 12, 10
@@ -32,6 +34,8 @@ class CachedModel(Model):
         super().__init__(play, model=model, window=window)
         self.cache = PromptCache(lambda: asyncio.get_running_loop().time())
         self.spent = Usage()
+        self.refreshed: list[float] = []
+        """When the cache was refreshed (loop time)."""
         self.model = model
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -41,6 +45,19 @@ class CachedModel(Model):
             quirks = AnthropicQuirks(("low", "high"), "adaptive", "never", "never", short_ids=False)
             return messages_request(request, model=self.model, quirks=quirks, **more)
         return responses_request(request, self.model, quirks=OpenAIQuirks(cache_key=True), **more)
+
+    @property
+    def cache_kept_s(self) -> float:
+        """See `CacheRefresher`."""
+        return KEPT_S["messages" if VENDORS[self.model] == "anthropic" else "responses"]
+
+    async def refresh_cache(self, request: Request) -> Usage:
+        """See `CacheRefresher`."""
+        usage = Usage(*self.cache.usage(self.body(request)))
+        priced = msgspec.structs.replace(usage, cost_usd=self.cost(usage))
+        self.spent += priced
+        self.refreshed.append(asyncio.get_running_loop().time())
+        return priced
 
     def cost(self, usage: Usage) -> float | None:
         return prices.cost(VENDORS[self.model], self.model, usage)

@@ -292,6 +292,8 @@ class Policy(msgspec.Struct, frozen=True):
     max_output: int = 32_000
     wrap_up_s: float = 30.0
     offline_s: float = OFFLINE_S
+    keep_warm_s: float = 0.0
+    """For how long the cache of a conversation is kept while a person is waited for."""
     patient: bool = False
     """Whether requests wait as long as a limit of the service lasts."""
     max_depth: int = 3

@@ -146,10 +146,9 @@ class ModelCall:
         conversation = agent.conversation
         if attempt.request is None:
             return
-        now = asyncio.get_running_loop().time()
         before, conversation.last_request = (
             conversation.last_request,
-            last_request(agent.model, attempt.request, attempt.usage, now),
+            last_request(agent.model, attempt.request, attempt.usage, attempt.sent_at),
         )
         if before is None or not conversation.sent or conversation.told_broken_prefix == agent.run:
             return  # the first request of a prefix
@@ -187,6 +186,8 @@ class _Attempt:
         self._most_context = float("inf")
         """Tokens that the request and its reply can have."""
         self._gate = call.services.rate_limiter(self._provider.rate_limit_key)
+        self.sent_at = 0.0
+        """When it was sent (loop time): a service keeps its cache from then on."""
         self._number = 0
         """Its number at the rate limiter; 0 without a slot."""
         self._on_first_chunk: Callable[[], None] | None = None
@@ -280,13 +281,13 @@ class _Attempt:
         agent, reply = self._agent, self.reply
         most = request.max_output + request.max_output // 10
         now = asyncio.get_running_loop().time
-        sent, first = now(), True
+        self.sent_at, first = now(), True
         try:
             async with aclosing(self._provider.stream(request)) as chunks:
                 async for chunk in chunks:
                     self._gate.answered(self._number)
                     if first:
-                        self._reply_begins(now() - sent)
+                        self._reply_begins(now() - self.sent_at)
                         first = False
                     if isinstance(chunk, ReplyDone):
                         self.usage = self._priced(self._believed(chunk.usage))

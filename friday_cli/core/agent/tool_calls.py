@@ -18,6 +18,7 @@ from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, use
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, ToolContext
 from ..protocol.trace_context import TRACEPARENT
 from .agent import Agent, HookOutcome, Services, StopRun
+from .cache_refresh import cache_kept
 from .call_permission import require_permission
 from .result_budget import save_long, truncate_results
 from .task_stop import being_stopped, stop
@@ -58,7 +59,8 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
     try:
-        await asyncio.wait(tasks)
+        async with cache_kept(agent, services):
+            await asyncio.wait(tasks)
     finally:
         for task in tasks:
             stop(task)

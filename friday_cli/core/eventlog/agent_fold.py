@@ -134,7 +134,7 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.asks[event.id] = event
         case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
             state.asks.pop(event.id, None)
-        case events.AttemptFailed() | events.IntentStated() | events.Verdict():
+        case events.AttemptFailed() | events.CacheRefreshed() | events.IntentStated() | events.Verdict():
             state.usage += event.usage
         case events.Compacted():
             state.usage += event.usage

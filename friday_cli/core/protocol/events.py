@@ -302,6 +302,12 @@ class Compacted(Event, frozen=True, tag="compacted"):
     usage: Usage = NO_USAGE
 
 
+class CacheRefreshed(Event, frozen=True, tag="cache_refreshed"):
+    """The service is asked to keep its cache of the conversation while the agent waits; logged before that. `usage`: its cost."""
+
+    usage: Usage = NO_USAGE
+
+
 class IntentStated(Event, frozen=True, tag="intent_stated"):
     """The plan of a supervised agent, before it did anything. `usage` is that of the request."""
 
@@ -363,7 +369,7 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
-    | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
+    | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
     | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
     | TakenOver | HandedBack | Requested | WorkspaceFound
 )  # fmt: skip

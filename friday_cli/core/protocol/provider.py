@@ -141,6 +141,17 @@ class DeferredProvider(Protocol):
         """Wait until the reply is there. Raises ProviderError."""
 
 
+@runtime_checkable
+class CacheRefresher(Protocol):
+    """A provider whose service can be asked to keep the prefix of a request in its cache without a reply. `cache_kept_s`: for how many
+    seconds it is kept after the begin of a request; 0: the service cannot be asked."""
+
+    cache_kept_s: float
+
+    async def refresh_cache(self, request: Request) -> Usage:
+        """Use the cache of `request` again, which was sent before. Returns what is charged for it. Raises ProviderError."""
+
+
 def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
     """The level of `accepted` nearest to `effort`, the lower one of two. `effort` when `accepted` is empty."""
     want = EFFORTS.index(effort)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -35,6 +35,7 @@ class AnthropicProvider(ServiceProvider):
     path = "/v1/messages"
     reply_stream = AnthropicStream
     needed = ("max_tokens",)
+    no_reply: ClassVar[dict[str, Any]] = {"max_tokens": 0}
 
     def __init__(
         self, name: str, model: str, *, endpoint: Endpoint, quirks: AnthropicQuirks | None = None, **common: Any
@@ -55,6 +56,12 @@ class AnthropicProvider(ServiceProvider):
             return super()._omit_refused(error, request)
         state[_REJECTED] = remedy
         return ""
+
+    @property
+    def cache_kept_s(self) -> float:
+        """See `CacheRefresher`. The service refuses such a request with a budget of thinking tokens ("Prompt caching")."""
+        own = self._transport == "http" and not self._quirks.short_ids and self._quirks.thinking != "budget"
+        return 300.0 if own else 0.0
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -45,6 +45,12 @@ class OpenAIResponses(_OpenAIProvider):
 
     path = "/responses"
     reply_stream = ResponsesStream
+    no_reply: ClassVar[dict[str, Any]] = {"prompt_cache_options": {"prewarm": True}}
+
+    @property
+    def cache_kept_s(self) -> float:
+        """See `CacheRefresher`: models with cache marks have `prompt_cache_options`."""
+        return 1800.0 if self._quirks.cache_marks and self._transport == "http" else 0.0
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""

@@ -124,6 +124,8 @@ class ServiceProvider(ABC):
     reply_stream: ClassVar[type[ReplyStream]]
     needed: ClassVar[tuple[str, ...]] = ()
     """Fields that the API requires."""
+    no_reply: ClassVar[dict[str, Any]] = {}
+    """Fields that ask for no reply, so that only the cache is filled or used."""
     badge = ""
 
     def __init__(
@@ -290,6 +292,23 @@ class ServiceProvider(ABC):
             return await sdk.list_models(self._endpoint, seconds=LIST_S)
         except ProviderError:
             return []
+
+    @property
+    def cache_kept_s(self) -> float:
+        """Seconds for which the service keeps a cache that it can be asked to refresh; 0 if it cannot be asked."""
+        return 0.0
+
+    async def refresh_cache(self, request: Request) -> Usage:
+        """See `CacheRefresher`."""
+        from ..transport.http import document
+
+        body = _without_refused({**self._body(request), **self._extra, **self.no_reply}, self._omitted)
+        for name in ("stream", "stream_options"):
+            body.pop(name, None)
+        reply = self.reply_stream(self._endpoint, self._origin, request)
+        for _ in reply.feed(await document(self._endpoint_for(request), self.path, body)):
+            pass  # there is no reply
+        return self._with_cost(reply.usage() or Usage())
 
     def _with_cost(self, usage: Usage) -> Usage:
         if usage.charged:

@@ -17,9 +17,10 @@ from friday_cli.core.protocol.trace_context import trace_fields
 
 from . import error_mapping, h11_client
 from .endpoint import ANSWERED, Endpoint
-from .event_stream import parse_events
+from .event_stream import decode, parse_events
 from .idle_timeout import IdleTimeout
 from .json_body import encode
+from .text import dict_in
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,17 +39,9 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s, endpoint.first_s)
     response: h11_client.Response | httpx2.Response | None = None
     try:
-        check_headers(endpoint)
-        headers = {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": "text/event-stream"}
-        headers |= {name.lower(): value for name, value in endpoint.headers.items()} | trace_fields()
-        post = h11_client.post if h11_client.supports(endpoint) else _post
         with idle_timeout.waiting():
-            response = await post(endpoint, endpoint.url(path), encode(body), headers)
-        ANSWERED.add(endpoint.origin)
-        if not 200 <= response.status_code < 300:
-            raise error_mapping.from_status(
-                endpoint, response.status_code, response.headers, await read_error_body(response)
-            )
+            response = await _send(endpoint, path, body, "text/event-stream")
+        await _check_status(endpoint, response)
         async with aclosing(parse_events(endpoint, response.aiter_bytes(), response.headers, idle_timeout)) as found:
             async for event in found:
                 yield event
@@ -63,6 +56,40 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         idle_timeout.close()
         if response is not None:
             await response.aclose()
+
+
+async def document(endpoint: Endpoint, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """POST `body` and return the JSON object of the response. Raises ProviderError."""
+    response: h11_client.Response | httpx2.Response | None = None
+    try:
+        response = await _send(endpoint, path, body, "application/json")
+        await _check_status(endpoint, response)
+        read = b"".join([piece async for piece in response.aiter_bytes()])
+        return dict_in(decode(read.decode("utf-8", "replace")))
+    except ProviderError:
+        raise
+    except Exception as error:
+        raise error_mapping.from_exception(endpoint, error) from error
+    finally:
+        if response is not None:
+            await response.aclose()
+
+
+async def _send(
+    endpoint: Endpoint, path: str, body: dict[str, Any], accept: str
+) -> h11_client.Response | httpx2.Response:
+    check_headers(endpoint)
+    headers = {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": accept}
+    headers |= {name.lower(): value for name, value in endpoint.headers.items()} | trace_fields()
+    post = h11_client.post if h11_client.supports(endpoint) else _post
+    return await post(endpoint, endpoint.url(path), encode(body), headers)
+
+
+async def _check_status(endpoint: Endpoint, response: h11_client.Response | httpx2.Response) -> None:
+    ANSWERED.add(endpoint.origin)
+    if not 200 <= response.status_code < 300:
+        read = await read_error_body(response)
+        raise error_mapping.from_status(endpoint, response.status_code, response.headers, read)
 
 
 async def _post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: dict[str, str]) -> httpx2.Response:
