@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import typer
@@ -56,6 +54,12 @@ def register(app: typer.Typer, about: str) -> None:
     app.add_typer(family, name="agents", short_help=about)
 
 
+def _run(work: Coroutine[Any, Any, R]) -> R:
+    import asyncio  # 40 ms that the list does not need
+
+    return asyncio.run(work)
+
+
 class _Group(HelpGroup):
     """Without a command it lists."""
 
@@ -85,6 +89,8 @@ def list_(
 
 def _screen(rows: Callable[[], list[FleetRow]]) -> None:
     """Show the list until the person quits; a session that is chosen is opened in between."""
+    import subprocess
+
     from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
 
     chosen = ""
@@ -114,6 +120,9 @@ class _ScreenActions:
         return ["".join(text for text, _ in parts) for parts in lines if parts][-rows:]
 
     async def start(self, folder: str, text: str) -> str:
+        import asyncio
+        import subprocess
+
         words = [sys.executable, "-m", "friday_cli", "ask", "-b", "--cwd", folder, "--", text]
         ran = await asyncio.to_thread(
             subprocess.run, words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -131,7 +140,7 @@ def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> 
     if mark and interrupted(path):
         from .session_lookup import reconcile  # rarely needed, and takes 100 ms
 
-        asyncio.run(reconcile())
+        _run(reconcile())
     if mark:
         remove_stale_sockets(path)
     since = None if everything else time.time() - DAY_S
@@ -188,7 +197,7 @@ def answer(
             choices = next((q.choices for q in row.questions if q.id == question), ()) if row else ()
         return await _answer(session, question, words, reason, choices)
 
-    if not asyncio.run(_reached(name, go)):
+    if not _run(_reached(name, go)):
         raise UsageError(
             f"{question} is not open: it was answered elsewhere, or withdrawn.", hint="`friday agents` lists what is."
         )
@@ -219,7 +228,7 @@ def send(name: str = AGENT, text: str = typer.Argument(metavar="TEXT", help="The
         for line in await _say(session, path, text):
             output.remark(line)
 
-    asyncio.run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
+    _run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
 
 
 async def _say(session: Any, path: str, text: str) -> list[str]:
@@ -240,7 +249,7 @@ def stop(name: str = AGENT) -> None:
     async def go(session: Any, path: str) -> int:
         return int(await session.do(Stop(path))) if path else await _end(session, path)
 
-    output.remark(f"{pluralize(asyncio.run(_reached(name, go)), 'agent')} stopped.")
+    output.remark(f"{pluralize(_run(_reached(name, go)), 'agent')} stopped.")
 
 
 async def _end(session: Any, path: str) -> int:
@@ -267,6 +276,8 @@ def resume(
     yes: bool = YES,
 ) -> None:
     """Go on in the background with sessions that were interrupted by a crash or a restart."""
+    import subprocess
+
     rows = [row for row in read(everything=True) if row.state == "interrupted"]
     if name:
         rows = [row for row in rows if row.id.startswith(name)]
@@ -298,7 +309,7 @@ def _in_mode(mode: str) -> list[str]:
     return ["--yolo"] if mode == "yolo" else ["--mode", mode] if mode else []
 
 
-async def _reached(name: str, go: Callable[[Any, str], Awaitable[R]], *, hint: str = "") -> R:
+async def _reached(name: str, go: Callable[[Any, str], Coroutine[Any, Any, R]], *, hint: str = "") -> R:
     """What `go` makes of the session that ID or ID:PATH names, in the process that owns it. Raises UsageError."""
     from friday_cli.session.remote import RemoteSession
 

@@ -1,5 +1,5 @@
 """All sessions of this person, on this machine: which need an answer, which work, and which have ended. Read from the session
-file and the locks of the owners; nothing here asks a process."""
+file and the locks of the owners; nothing here asks a process. Light to import: the list is shown in a tenth of a second."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.events import Envelope, ModeChanged, PermissionAsked, QuestionAsked
 from friday_cli.store import locks
-from friday_cli.store.journal import newest_events
-from friday_cli.store.listing import list_sessions, run_query, unfinished_sessions
+from friday_cli.store.listing import list_sessions, newest_bodies, run_query, unfinished_sessions
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 
 FleetState = Literal["needs you", "working", "idle", "ended", "interrupted"]
 ASKS = ("permission_asked", "permission_answered", "question_asked", "question_answered", "ask_withdrawn")
 NEWEST = 60
-"""Events of a kind that are looked at."""
+"""Questions and answers that are looked at, of the agents that wait."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
@@ -71,23 +69,25 @@ def fleet(
     folder, listening = path.parent / "locks", set(session_socket.sessions(env))
 
     def read(db: sqlite3.Connection) -> list[FleetRow]:
-        working = {
-            name: (count, waiting)
-            for name, count, waiting in db.execute(
-                "SELECT s.id, count(*), sum(a.status = 'waiting_user') FROM agents a INDEXED BY agents_at_work"
-                " JOIN sessions s ON s.key = a.session WHERE a.finished IS NULL GROUP BY s.id"
-            )
-        }
+        working: dict[str, list[str]] = {}
+        waiting: dict[str, list[str]] = {}
+        for name, path, status in db.execute(
+            "SELECT s.id, a.path, a.status FROM agents a INDEXED BY agents_at_work"
+            " JOIN sessions s ON s.key = a.session WHERE a.finished IS NULL"
+        ):
+            working.setdefault(name, []).append(path)
+            if status == "waiting_user":
+                waiting.setdefault(name, []).append(path)
         owned = {name: locks.owner(folder, name) for name in locked(folder)}
         rows = []
         for known in list_sessions(db, cwd, None):
             pid = owned.get(known.id)
-            count, waiting = working.get(known.id, (0, 0)) if pid is not None else (0, 0)
             if pid is None and since is not None and known.updated < since:
                 continue
-            asks = open_questions(newest_events(db, known.id, ASKS, NEWEST)) if waiting else ()
+            count, asking = (0, []) if pid is None else (len(working.get(known.id, ())), waiting.get(known.id, []))
+            asks = open_questions(newest_bodies(db, known.id, asking, ASKS, NEWEST)) if asking else ()
             open_ = pid is not None or _unfinished(known)
-            mode = _mode(newest_events(db, known.id, ("agent_started", "mode_changed"), 20)) if open_ else ""
+            mode = _mode(newest_bodies(db, known.id, ("a",), ("agent_started", "mode_changed"), 20)) if open_ else ""
             rows.append(_row(known, pid, count, mode, asks, reachable=known.id in listening))
         return rows
 
@@ -118,19 +118,20 @@ def locked(folder: Path) -> list[str]:
         return []
 
 
-def open_questions(envelopes: Sequence[Envelope]) -> tuple[OpenQuestion, ...]:
-    """The questions that were not answered or withdrawn, the oldest first."""
+def open_questions(events: Sequence[tuple[str, dict[str, Any]]]) -> tuple[OpenQuestion, ...]:
+    """The questions that were not answered or withdrawn, the oldest first. `events`: (agent, fields)."""
     found: dict[str, OpenQuestion] = {}
-    for envelope in envelopes:
-        event = envelope.event
-        if isinstance(event, PermissionAsked):
-            found[event.id] = OpenQuestion(
-                event.id, envelope.agent, event.tool, event.subject, event.reason, whole=event.change is None
+    for agent, event in events:
+        name = str(event.get("id", ""))
+        if event["kind"] == "permission_asked":
+            asked, reason, whole = event.get("subject", ""), event.get("reason", ""), event.get("change") is None
+            found[name] = OpenQuestion(name, agent, event.get("tool", ""), asked, reason, whole=whole)
+        elif event["kind"] == "question_asked":
+            found[name] = OpenQuestion(
+                name, agent, "", event.get("question", ""), choices=tuple(event.get("choices", ()))
             )
-        elif isinstance(event, QuestionAsked):
-            found[event.id] = OpenQuestion(event.id, envelope.agent, "", event.question, choices=event.choices)
         else:
-            found.pop(str(getattr(event, "id", "")), None)
+            found.pop(name, None)
     return tuple(found.values())
 
 
@@ -139,13 +140,8 @@ def _unfinished(known: SessionRow) -> bool:
     return known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
 
 
-def _mode(envelopes: Sequence[Envelope]) -> str:
-    modes = [
-        getattr(e.event, "mode", "")
-        for e in envelopes
-        if isinstance(e.event, ModeChanged) or not getattr(e.event, "parent", "")
-    ]
-    return next((mode for mode in reversed(modes) if mode), "")
+def _mode(events: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    return next((str(event["mode"]) for _, event in reversed(events) if event.get("mode")), "")
 
 
 def _row(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 
@@ -64,6 +67,24 @@ def last_event(db: sqlite3.Connection, session: str) -> int:
     """The number of the newest event of a session, 0 if there is none."""
     query = "SELECT max(e.seq) FROM sessions s JOIN events e ON e.session = s.key WHERE s.id = ?"
     return int(db.execute(query, (session,)).fetchone()[0] or 0)
+
+
+def newest_bodies(
+    db: sqlite3.Connection, session: str, agents: Sequence[str], kinds: Sequence[str], most: int
+) -> list[tuple[str, dict[str, Any]]]:
+    """The newest events of some agents and kinds in a session as (agent, fields), at most `most`, in order. `kind` is among the
+    fields. Damaged ones are left out."""
+    marks = [", ".join("?" * len(values)) for values in (agents, kinds)]
+    rows = db.execute(
+        "SELECT e.agent, CAST(e.body AS BLOB) FROM events e JOIN sessions s ON s.key = e.session WHERE s.id = ?"
+        f" AND e.agent IN ({marks[0]}) AND e.kind IN ({marks[1]}) ORDER BY e.seq DESC LIMIT ?",
+        (session, *agents, *kinds, most),
+    )
+    found: list[tuple[str, dict[str, Any]]] = []
+    for agent, body in rows:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found.append((agent, msgspec.json.decode(body, type=dict[str, Any])))
+    return found[::-1]
 
 
 def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from contextlib import ExitStack, suppress
@@ -31,6 +30,8 @@ class Ownership:
 
     def keep_alive(self) -> None:
         """From now until `release`, the time of the lock file says that this process is alive. Needs a running loop."""
+        import asyncio  # a list of sessions reads locks without it
+
         if self._handle is not None:
             with suppress(OSError):  # a full disk; the time is only for people
                 os.utime(self._handle)
