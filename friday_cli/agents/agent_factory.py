@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.agent.agent import Agent
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.rules import Rules
@@ -26,7 +25,7 @@ from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
-from friday_cli.extensions.profiles import TURNS_HARD, Profile, Profiles
+from friday_cli.extensions.profiles import TURNS_HARD, Profile
 from friday_cli.llm.models import ModelChoice
 from friday_cli.tools.delegate.report import report_from_log
 
@@ -36,10 +35,8 @@ from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
 from .caller import Caller, budget_below, model_below
 from .child_limits import child_limits
-from .isolation import WorktreeIsolation
-from .provider_pool import ProviderPool
 from .servers import described, with_servers, without_server_notes
-from .skills import SessionSkills
+from .shared_resources import SharedResources
 from .small_window import listed_tools
 from .start_notices import few_tokens_notices, missing_tool_notices, search_missing, small_window_notices
 from .sub_agents import SubAgentChoice
@@ -71,30 +68,25 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     that is too long for a prompt is written into the folder that `overflow_folder` returns. `noted`: the tools of which the
     person was told that they are not available here."""
 
-    services: Services
-    isolation: WorktreeIsolation
-    providers: ProviderPool
+    shared: SharedResources
     tools: AgentTools
     root: RootOptions
-    settings: Settings
-    profiles: Profiles
     environment: system_prompt.Environment
     instructions: Instructions
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
     schemas: KeptSchemas
-    skills: SessionSkills
     noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
-        limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
-        provider = self.providers.get(self.root.choice)
+        limits, persona, rules = self.shared.settings.limits, self.root.profile, self.root.rules
+        provider = self.shared.providers.get(self.root.choice)
         caller = self.root.caller
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         fallback: Provider | None = None
-        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
+        targets = self.tools.targets("a", persona, self.shared.services.policy.max_depth)
         new = NewAgent(tree, "a", persona, provider, rules, targets)
         tools = self.tools.tools_for(new)
         if persona:
@@ -112,8 +104,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             known_tools=rules.tools,
             searches=not search_missing(persona, tools, rules),
         )
-        if self.settings.fallback_model:
-            fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
+        if self.shared.settings.fallback_model:
+            fallback, _ = self.shared.providers.named(self.shared.settings.fallback_model, "fallback_model")
             _check_price(fallback, budget)
         blueprint = AgentBlueprint(
             new=new,
@@ -123,34 +115,36 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             tools=tools,
             rules=rules,
             budget=budget,
-            workspace=self.services.workspace,
+            workspace=self.shared.services.workspace,
             caller=caller,
-            max_depth=self.services.policy.max_depth,
+            max_depth=self.shared.services.policy.max_depth,
             max_turns=limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS,
             time_s=limits.timeout or (persona and persona.timeout) or 0.0,
             effort=self.root.choice.effort,
             temperature=persona.temperature if persona else None,
             fallback=fallback,
-            supervision=self.settings.agents.delegation.supervision,
+            supervision=self.shared.settings.agents.delegation.supervision,
             start_events=(
                 *missing_tool_notices(
-                    new, rules, tools, answerable=self.services.approvals.interactive, told=self.noted
+                    new, rules, tools, answerable=self.shared.services.approvals.interactive, told=self.noted
                 ),
                 *small_window_notices(provider, self.root.choice),
             ),
         )
-        if targets and self.settings.subagent_model and not is_demo(provider.name):
-            self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        if targets and self.shared.settings.subagent_model and not is_demo(provider.name):
+            self.shared.providers.named(
+                self.shared.settings.subagent_model, "subagent_model"
+            )  # an unusable one is reported now
         return self._make(blueprint)
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed."""
         conversation = agent.conversation
-        servers, persona = self.tools.servers, self.root.profile
+        servers, persona = self.shared.servers, self.root.profile
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
         model = model_below(conversation.provider)
-        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
+        targets = self.tools.targets("a", persona, self.shared.services.policy.max_depth)
         new = NewAgent(tree, "a", persona, model, self.root.rules, targets)
         conversation.tools = self.tools.skills.tools_for(new, self.tools.tools_for(new), agent.rules)
         agent.rules.allowed = _root_allowed(conversation.tools) if persona else None
@@ -163,7 +157,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
 
     def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
-        return self.schemas.specs(described(self.tools.servers, listed_tools(tools, window), profile))
+        return self.schemas.specs(described(self.shared.servers, listed_tools(tools, window), profile))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
@@ -171,22 +165,22 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
         agent, profile = self._new_child(tree, parent, spec, path)
         if spec.fork:
-            environment = self.isolation.environment_for(agent.workspace, self.environment)
+            environment = self.shared.isolation.environment_for(agent.workspace, self.environment)
             first = fork(agent, parent, profile, spec, environment)
         else:
-            chars = self.settings.agents.delegation.context_chars
+            chars = self.shared.settings.agents.delegation.context_chars
             first = first_message(spec, path, chars, self.overflow_folder)
-        return agent, self.skills.with_preface(first, agent, profile, spec.preface)
+        return agent, self.shared.skills.with_preface(first, agent, profile, spec.preface)
 
     def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
         """A sub-agent for `spec` without history, and its profile. Raises ToolError."""
         try:
             profile = _target(self, parent, spec)
             above = parent.conversation
-            provider, effort = self.providers.for_child(above.provider, profile, above.effort)
+            provider, effort = self.shared.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
             above_budget = spec.budget or budget_below(parent, self.root.caller)
-            limits = child_limits(profile, self.settings.agents.delegation, spec.limits)
+            limits = child_limits(profile, self.shared.settings.agents.delegation, spec.limits)
             budget = above_budget.child(path, tokens=limits.tokens, cost=limits.cost)
             _check_price(provider, budget)
         except FridayError as error:
@@ -209,7 +203,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """What a sub-agent is made of."""
         profile, provider, path = new.profile, new.provider, new.path
         assert profile is not None, "a sub-agent has one"
-        delegation = self.settings.agents.delegation
+        delegation = self.shared.settings.agents.delegation
         limits = child_limits(profile, delegation, spec.limits)
         tools = self.tools.tools_for(new)
         rules = _profile_rules(parent.rules, profile, tools)
@@ -217,7 +211,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = spec.workspace or parent.workspace
         system = system_prompt.child_prompt(
             profile,
-            self.isolation.environment_for(workspace, self.environment),
+            self.shared.isolation.environment_for(workspace, self.environment),
             listed_tools(tools, provider.window),
             children=new.targets,
             window=provider.window,
@@ -225,7 +219,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             known_tools=rules.tools,
             searches=not search_missing(profile, tools, rules),
         )
-        note = self.providers.substitution_note(parent.conversation.provider, profile, provider)
+        note = self.shared.providers.substitution_note(parent.conversation.provider, profile, provider)
         return AgentBlueprint(
             new=new,
             profile=profile.name,
@@ -245,10 +239,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             fallback=parent.conversation.fallback,
             supervision=strictest(parent.supervision, profile.supervision or None),
             start_events=(
-                *self.isolation.assign(workspace, path),
+                *self.shared.isolation.assign(workspace, path),
                 *few_tokens_notices(budget, path, profile.name),
                 *missing_tool_notices(
-                    new, rules, tools, answerable=self.services.approvals.interactive, told=self.noted
+                    new, rules, tools, answerable=self.shared.services.approvals.interactive, told=self.noted
                 ),
                 *([Notice(note, "warning")] if note else ()),
             ),
@@ -259,16 +253,16 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
         from friday_cli.core.eventlog.replay import replay  # most sessions resume no sub-agent
 
-        events = (e for e in await self.services.log.history() if is_under(e.agent, path))
+        events = (e for e in await self.shared.services.log.history() if is_under(e.agent, path))
         records = replay(events, report_from_log)
         record = records[path]
         try:
-            self.profiles.get(record.profile)
+            self.shared.profiles.get(record.profile)
         except UsageError as error:
             raise ToolError(f"{path} cannot be resumed without its profile. {error}") from None
-        most = self.settings.agents.delegation.token_budget.max
+        most = self.shared.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.limits.tokens, most=most)
-        workspace = await self.isolation.workspace_for_resume(parent, path)
+        workspace = await self.shared.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec,
             profile=record.profile,
@@ -281,44 +275,44 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent, _ = self._new_child(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
-                await self.isolation.cancel(workspace)
+                await self.shared.isolation.cancel(workspace)
             raise
         self._restore_model_and_tools(agent, record)
         restore(agent, records)
-        self.skills.restore(agent)
+        self.shared.skills.restore(agent)
         return agent
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """Look for changes in the agent's worktree."""
-        await self.isolation.run_ended(tree, path)
+        await self.shared.isolation.run_ended(tree, path)
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
         conversation = agent.conversation
-        profile, before = self.profiles.get(record.profile), record.newest_start.tools
+        profile, before = self.shared.profiles.get(record.profile), record.newest_start.tools
         left = {name: t for name, t in conversation.tools.items() if name in before}
-        conversation.tools = with_servers(self.tools.servers, left, profile)
+        conversation.tools = with_servers(self.shared.servers, left, profile)
         agent.rules.allowed = frozenset((*conversation.tools, *SERVER_HELPERS))
         conversation.specs = self._specs(conversation.tools, profile, conversation.provider.window)
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(conversation.provider.name):
             return
         try:
-            conversation.provider, _ = self.providers.named(model, f"the model of {agent.path}")
+            conversation.provider, _ = self.shared.providers.named(model, f"the model of {agent.path}")
         except FridayError as error:
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
 
     def _make(self, blueprint: AgentBlueprint) -> Agent:
-        changes = WorktreeChanges(blueprint.new.tree, self.isolation, self.services)
-        return make_agent(blueprint, self.services.log, changes.notes)
+        changes = WorktreeChanges(blueprint.new.tree, self.shared.isolation, self.shared.services)
+        return make_agent(blueprint, self.shared.services.log, changes.notes)
 
 
 def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile:
     """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
-    profile = factory.profiles.get(spec.profile)
-    sender = factory.root.profile if parent.path == "a" else factory.profiles.get(parent.profile)
-    if profile not in factory.profiles.children(sender):
+    profile = factory.shared.profiles.get(spec.profile)
+    sender = factory.root.profile if parent.path == "a" else factory.shared.profiles.get(parent.profile)
+    if profile not in factory.shared.profiles.children(sender):
         raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
     by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
     if by_model and profile.name not in (chosen := factory.sub_agents.chosen):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
-from friday_cli.core.agent.agent import Services
 from friday_cli.core.limits.forecast import PastRun, forecast
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FridayError, StoreError
@@ -26,9 +24,8 @@ from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
 
 from .child_limits import child_limits
-from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
-from .skills import SessionSkills
+from .shared_resources import PastRuns, SharedResources
 from .spawn_limits import SpawnLimiter
 from .tool_sources import (
     BatchSource,
@@ -43,49 +40,37 @@ from .tool_sources import (
 )
 
 if TYPE_CHECKING:
-    from friday_cli.mcp.pool import ServerPool
-
-PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
-"""Returns the earlier delegations that a forecast for a profile on a model is made from."""
+    pass
 
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session, `own`
+    """Makes tools. `memory_store` is what the memory tools read and write, `own` are the
     tools of the program that opened it."""
 
     def __init__(
         self,
-        services: Services,
-        isolation: WorktreeIsolation,
-        providers: ProviderPool,
+        shared: SharedResources,
         *,
-        settings: Settings,
-        profiles: Profiles,
         memory_store: StoredMemory,
-        past_runs: PastRuns,
-        skills: SessionSkills,
-        servers: ServerPool | None = None,
         own: Sequence[Tool] = (),
     ) -> None:
+        self.shared = shared
         self._own = own
-        self._services = services
-        self._providers = providers
-        self._settings = settings
-        self._profiles = profiles
         self._memory = memory_store
-        self.servers = servers
-        delegation = settings.agents.delegation
+        self.servers = shared.servers
+        services, profiles, providers = shared.services, shared.profiles, shared.providers
+        delegation = shared.settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
-        self.forecast = partial(forecast_of, profiles, providers, past_runs)
+        self.forecast = partial(forecast_of, profiles, providers, shared.past_runs)
         limiter = SpawnLimiter(services, delegation, self.highest_cost)
         self.batch = BatchSource()
-        self.skills = SkillSource(skills, limiter)
+        self.skills = SkillSource(shared.skills, limiter)
         """The tool for skills: given last, since it lists those that the rights of the agent allow."""
         self._sources: tuple[ToolSource, ...] = (
             ModelSearchSource(services, providers),
             ProfileSelection(),
-            ServerSource(servers),
-            DelegationSource(services, isolation, delegation, limiter, self.forecast),
+            ServerSource(shared.servers),
+            DelegationSource(services, shared.isolation, delegation, limiter, self.forecast),
             self.batch,
             ResultSource(),
         )
@@ -93,20 +78,20 @@ class AgentTools:
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
-        limits = self._settings.tools
+        limits = self.shared.settings.tools
         given: dict[str, dict[str, Any]] = {
             "shell": {
                 "timeout_s": limits.bash_timeout,
                 "longest_s": limits.bash_max_timeout,
-                "confined": bool(self._services.workspace.sandbox_access("")),
+                "confined": bool(self.shared.services.workspace.sandbox_access("")),
             },
             "web": {
                 "private": limits.web_allow_private,
                 "pdf": documents.pdf_text,
-                "search": self._providers.search_tool,
+                "search": self.shared.providers.search_tool,
             },
             "memory": {"memory": self._memory},
-            ASK_USER: {"attended": self._services.approvals.interactive},
+            ASK_USER: {"attended": self.shared.services.approvals.interactive},
         }
         made: list[Tool] = []
         for group in catalog.groups("profile"):
@@ -115,9 +100,9 @@ class AgentTools:
 
     def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
         """The profiles that an agent may delegate to; none at `max_depth`."""
-        if not self._settings.agents.delegation.enabled or depth_of(path) >= max_depth:
+        if not self.shared.settings.agents.delegation.enabled or depth_of(path) >= max_depth:
             return ()
-        return self._profiles.children(profile)
+        return self.shared.profiles.children(profile)
 
     def tools_for(self, agent: NewAgent) -> dict[str, Tool]:
         """The tools that `agent` may call, as far as they do not depend on its own rights."""

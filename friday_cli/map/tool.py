@@ -36,7 +36,6 @@ from .store import BatchRow, Counts, MapStore
 
 if TYPE_CHECKING:
     from friday_cli.agents.agent_factory import AgentFactory
-    from friday_cli.agents.agent_tools import PastRuns
     from friday_cli.core.agent.agent import Agent
 
 MOST = 500
@@ -61,11 +60,10 @@ class BatchTool:
         session: str,
         folder: Path,
         *,
-        past_runs: PastRuns,
         env: Mapping[str, str],
     ) -> None:
         self._tree, self._factory, self._session = tree, factory, session
-        self._folder, self._past_runs, self._env = folder, past_runs, env
+        self._folder, self._env = folder, env
 
     def tool(self) -> Tool:
         """The tool."""
@@ -130,9 +128,7 @@ class BatchTool:
 
     async def _batch(self, ctx: ToolContext, agent: Agent, prepared: Prepared, bad: list[str]) -> Output:
         factory, job = self._factory, prepared.job
-        items = ItemAgents(
-            self._session, self._tree, factory, isolation=factory.isolation, past_runs=self._past_runs, call=ctx.call_id
-        )
+        items = ItemAgents(self._session, self._tree, factory, call=ctx.call_id)
         store = MapStore(job.folder, self._env)
         frontend = _CallFrontend(self._tree, agent, ctx, job)
         run = MapRun(prepared, store, frontend, self._env)
@@ -242,7 +238,7 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
 
 
 def tool_maker(
-    factory: AgentFactory, session: str, folder: Path, *, past_runs: PastRuns, env: Mapping[str, str]
+    factory: AgentFactory, session: str, folder: Path, *, env: Mapping[str, str]
 ) -> Callable[[SubagentTree], Tool]:
     """What makes the tool for the main agent of a tree."""
-    return lambda tree: BatchTool(tree, factory, session, folder, past_runs=past_runs, env=env).tool()
+    return lambda tree: BatchTool(tree, factory, session, folder, env=env).tool()

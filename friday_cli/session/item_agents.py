@@ -10,9 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from friday_cli.agents.agent_factory import ROOT, AgentFactory
-from friday_cli.agents.agent_tools import PastRuns
 from friday_cli.agents.child_limits import child_limits
-from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
@@ -75,8 +73,6 @@ class ItemAgents:
         tree: SubagentTree,
         factory: AgentFactory,
         *,
-        isolation: WorktreeIsolation,
-        past_runs: PastRuns,
         close: Callable[[], Awaitable[None]] | None = None,
         call: str = "",
         parts: SessionParts | None = None,
@@ -84,8 +80,8 @@ class ItemAgents:
     ) -> None:
         self.id = session
         self.call = call
-        self._tree, self._factory, self._isolation = tree, factory, isolation
-        self._past_runs, self._close = past_runs, close
+        self._tree, self._factory, self._isolation = tree, factory, factory.shared.isolation
+        self._close = close
         self._root = tree.root
         self._opened = parts
         self._title = title  # "" once the main agent runs
@@ -97,11 +93,9 @@ class ItemAgents:
         FridayError."""
         parts = await open_session(options, env)
         return cls(
-            parts.id,
+            parts.storage.id,
             parts.tree,
             parts.factory,
-            isolation=parts.isolation,
-            past_runs=parts.store.past_runs,
             close=Session(parts).close,
             parts=parts,
             title=title,
@@ -115,13 +109,13 @@ class ItemAgents:
     @property
     def retention_days(self) -> float:
         """Days without use after which sessions, and so batches, are removed; 0: never."""
-        return self._factory.settings.retention.days
+        return self._factory.shared.settings.retention.days
 
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
         factory = self._factory
-        found = factory.profiles.get(name)
-        if found not in factory.profiles.children(factory.root.profile):
+        found = factory.shared.profiles.get(name)
+        if found not in factory.shared.profiles.children(factory.root.profile):
             sender = factory.root.profile.name if factory.root.profile else ROOT
             raise UsageError(
                 f"The profile {sender} may not delegate to {name!r}.", hint="Add it to subAgents of that profile."
@@ -130,7 +124,7 @@ class ItemAgents:
 
     def provider(self, profile: Profile) -> Provider:
         """The model that agents with `profile` use. Raises FridayError if it cannot be used."""
-        return self._factory.providers.for_child(
+        return self._factory.shared.providers.for_child(
             self._root.conversation.provider, profile, self._root.conversation.effort
         )[0]
 
@@ -142,14 +136,14 @@ class ItemAgents:
             return BatchedProvider(self.with_batches(provider), reply)
 
         self.with_batches(self.provider(profile))
-        self._factory.providers.wrap_children(wrap)
+        self._factory.shared.providers.wrap_children(wrap)
         found = self.provider(profile)
         assert isinstance(found, BatchedProvider)
         return found
 
     def defer_no_more(self) -> None:
         """Let the requests of agents that start from now on be sent at once again."""
-        self._factory.providers.wrap_children(None)
+        self._factory.shared.providers.wrap_children(None)
 
     @staticmethod
     def with_batches(provider: Provider) -> ServiceProvider:
@@ -163,7 +157,7 @@ class ItemAgents:
 
     def price_note(self, provider: Provider) -> str:
         """As what a model counts whose price is unknown; "" if it is known."""
-        return price_note(provider.name, provider.model, self._factory.settings, os.environ)
+        return price_note(provider.name, provider.model, self._factory.shared.settings, os.environ)
 
     def first_request(self, task: SubagentTask) -> int:
         """Tokens of the first request for a task, estimated. Raises ToolError if no agent can be made for it."""
@@ -177,13 +171,13 @@ class ItemAgents:
     def highest(self, profile: Profile) -> tuple[float | None, int]:
         """US dollars that an agent with `profile` may cost at most, None if the price is unknown, and the tokens of its budget."""
         full = self._factory.tools.highest_cost(SpawnEstimate(self._root.conversation.provider, profile.name, None))
-        limits = child_limits(profile, self._factory.settings.agents.delegation)
+        limits = child_limits(profile, self._factory.shared.settings.agents.delegation)
         return None if full is None else lowest(full, limits.cost), limits.tokens or 0
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""
         with suppress(StoreError):
-            return await self._past_runs(profile, model)
+            return await self._factory.shared.past_runs(profile, model)
         return ()
 
     async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:
@@ -216,17 +210,17 @@ class ItemAgents:
 
     def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
         """Let all agents use the rate limiters that `make` returns for their keys."""
-        self._parts.services.rate_limiters = _RateLimiters(make)
+        self._parts.shared.services.rate_limiters = _RateLimiters(make)
 
     async def events(self, after: int) -> list[Envelope]:
         """The events of the session after number `after`."""
-        await self._parts.log.flush()
-        return await self._parts.store.events(self.id, after=after)
+        await self._parts.storage.log.flush()
+        return await self._parts.storage.store.events(self.id, after=after)
 
     async def add_session(self, session: str, title: str) -> Callable[[list[Envelope]], Awaitable[None]]:
         """Store another session, which a worker has run. Returns what appends its events. Raises StoreError."""
         self._begin()
-        store = self._parts.store
+        store = self._parts.storage.store
         await store.create_session(self._parts.workspace.root, title=title, name=session)
         self._owned.append(await store.own(session))
         journal = store.journal(session, store.spending.ledger(session))
@@ -258,7 +252,7 @@ class ItemAgents:
         for ownership in self._owned:
             ownership.release()
         if self._owned:
-            await self._parts.store.reconcile()  # their main agents have no end
+            await self._parts.storage.store.reconcile()  # their main agents have no end
         await self._close()
 
     @property

@@ -54,7 +54,7 @@ class MainAgent:
         self.agent = parts.tree.root
         self._parts = parts
         self._tree = parts.tree
-        self._log = parts.log
+        self._log = parts.storage.log
         self._busy = ""
 
     @property
@@ -77,8 +77,8 @@ class MainAgent:
         self.agent.rules.narrowed.clear()
         if (restriction := more.get("restriction")) is not None:
             self._parts.rules.narrowed["the command"] = restriction.rules()
-        if self._parts.servers is not None:
-            self._parts.servers.person_wrote()
+        if self._parts.shared.servers is not None:
+            self._parts.shared.servers.person_wrote()
         notes = list(self._parts.notes)
         self._parts.notes.clear()
         body, schema = text, more.get("schema")
@@ -99,7 +99,7 @@ class MainAgent:
 
     def _addressed_profile(self, text: str) -> str:
         """The profile that a message starts with (`@NAME`), "" if none. Raises UsageError if it cannot be used."""
-        name = mentions.addressed(text, self._parts.profiles)
+        name = mentions.addressed(text, self._parts.shared.profiles.names())
         if not name:
             return ""
         offered = self._parts.sub_agents.chosen
@@ -122,14 +122,14 @@ class MainAgent:
             before = prompt_tokens(agent)
             agent.slot = RunSlot("a", log=self._log, slots=None)
             try:
-                await compact(agent, self._parts.services, requested=True, instructions=instructions)
+                await compact(agent, self._parts.shared.services, requested=True, instructions=instructions)
             except LimitReached as limit:
                 raise UsageError(f"Not compacted: the {limit.limit} budget of {limit.whose} is used up.") from None
             except StopRun as stop:
                 raise FridayError(f"Not compacted: {stop.message}") from None
             finally:
                 agent.slot.release()
-        await self._parts.store.sync()
+        await self._parts.storage.store.sync()
         return before, prompt_tokens(agent)
 
     async def rewound(self, result: RewindResult) -> None:
@@ -157,7 +157,7 @@ class MainAgent:
             self._parts.notes.append(
                 f"{NOTE} The user restored earlier versions of these files: {names}{more}. Read them again before you use them."
             )
-        await self._parts.store.sync()
+        await self._parts.storage.store.sync()
 
     def require_idle(self) -> None:
         """Raises UsageError while the session is rewound or compacted."""

@@ -8,13 +8,12 @@ import msgspec
 
 from friday_cli.agents.agent_factory import AgentFactory
 from friday_cli.agents.caller import Caller
-from friday_cli.agents.isolation import WorktreeIsolation
-from friday_cli.agents.skills import SessionSkills
+from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.sub_agents import SubAgentChoice
 from friday_cli.agents.worktree_changes import WorktreeChanges
-from friday_cli.core.agent.agent import Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
@@ -25,34 +24,41 @@ from friday_cli.workspace.sandbox.detect import SandboxChoice
 from .permissions import SessionPermissions
 
 if TYPE_CHECKING:
-    from friday_cli.mcp.pool import ServerPool
     from friday_cli.telemetry.session import SessionTelemetry
 
 
-class SessionParts(msgspec.Struct, eq=False):
-    """The parts of an open session. `notes` are for the model with the next prompt. `since`: number of the last event before
-    this opening. `profiles`: names of all profiles. `changes` are
-    the worktrees' changes as a person applies or discards them. `caller`: the program that makes calls of the main agent."""
+class SessionStorage(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Where an open session is kept."""
 
     id: str
     store: Store
     ownership: Ownership
+    """The right to write to the session."""
     log: Log
-    services: Services
+    ledger: SessionLedger
+    since: int
+    """The number of the last event before this opening."""
+    taint: TaintTracker
+    """What the agents have read so far."""
+    telemetry: SessionTelemetry | None
+    """Sends the spans of the session; None if the environment asks for none."""
+
+
+class SessionParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The parts of an open session."""
+
+    storage: SessionStorage
+    shared: SharedResources
+    workspace: LocalWorkspace
+    sandbox: SandboxChoice
     tree: SubagentTree
+    factory: AgentFactory
     rules: Rules
     permissions: SessionPermissions
     notes: list[str]
-    since: int
-    profiles: tuple[str, ...]
+    """For the model, with the next prompt."""
     sub_agents: SubAgentChoice
-    isolation: WorktreeIsolation
     changes: WorktreeChanges
-    workspace: LocalWorkspace
-    sandbox: SandboxChoice
-    servers: ServerPool | None
-    telemetry: SessionTelemetry | None
-    skills: SessionSkills
+    """The changes of worktrees, as a person applies or discards them."""
     caller: Caller | None
-    factory: AgentFactory
-    ledger: SessionLedger
+    """The program that makes calls of the main agent."""

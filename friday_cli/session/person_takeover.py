@@ -15,7 +15,7 @@ class PersonTakeover:
     """Takes sub-agents over and hands them back. `start_agent` is that of the session."""
 
     def __init__(self, parts: SessionParts, start_agent: Callable[..., Any]) -> None:
-        self._tree, self._log, self._start_agent = parts.tree, parts.log, start_agent
+        self._tree, self._log, self._start_agent = parts.tree, parts.storage.log, start_agent
 
     async def begin(self, path: str) -> None:
         """See `TakeOver`."""

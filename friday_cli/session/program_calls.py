@@ -25,7 +25,7 @@ class ProgramCalls:
     @property
     def last_event(self) -> int:
         """The number of the newest durable event."""
-        return self._parts.log.last
+        return self._parts.storage.log.last
 
     def let_model_answer(self, yes: bool) -> None:
         """Whether the model answers the next runs of the main agent. Otherwise these send no request, and no message starts one."""

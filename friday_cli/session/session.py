@@ -66,16 +66,16 @@ class Session:
     on disk. `program`: makes calls as the main agent, None for a session that no program drives."""
 
     def __init__(self, parts: SessionParts) -> None:
-        self.id = parts.id
-        self.since = parts.since
-        self.profiles = parts.profiles
+        self.id = parts.storage.id
+        self.since = parts.storage.since
+        self.profiles = parts.shared.profiles.names()
         self.sandbox = parts.sandbox.kind
-        self.kept = not parts.store.in_memory
+        self.kept = not parts.storage.store.in_memory
         self.permissions: SessionPermissions = parts.permissions
         self.sub_agents: SubAgentChoice = parts.sub_agents
-        self.servers = parts.servers
+        self.servers = parts.shared.servers
         self._parts = parts
-        self._log = parts.log
+        self._log = parts.storage.log
         self._tree = parts.tree
         self._main = MainAgent(parts)
         self.program: ProgramCalls | None = None
@@ -84,7 +84,7 @@ class Session:
 
             self.program = ProgramCalls(parts.caller, self._main, parts)
         self.takeover: PersonTakeover = PersonTakeover(parts, self.start_agent)
-        self.skills: PersonSkills = PersonSkills(parts.skills, self._main.agent)
+        self.skills: PersonSkills = PersonSkills(parts.shared.skills, self._main.agent)
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> Session:
@@ -161,7 +161,7 @@ class Session:
         prompt = PromptText(prompt) if isinstance(prompt, str) else prompt
         return await attached(
             prompt,
-            self._parts.services.workspace,
+            self._parts.shared.services.workspace,
             rules=self._main.agent.rules,
             profiles=self.profiles,
             servers=self.servers,
@@ -183,7 +183,7 @@ class Session:
 
         parts = self._parts
         idle, rewound = self._main.while_idle, self._main.rewound
-        return Rewinder(self.id, parts.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
+        return Rewinder(self.id, parts.storage.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
 
     # ---- all agents ----------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Session:
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
         """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open. An answer with a
         mode changes that first, which may answer other requests too."""
-        approvals = self._parts.services.approvals
+        approvals = self._parts.shared.services.approvals
         if isinstance(answer, ApprovalAnswer) and answer.mode and ask_id in approvals.pending:
             await self.permissions.set_mode(answer.mode)
             return await approvals.answer(ask_id, answer) or True
@@ -274,7 +274,7 @@ class Session:
 
     async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
-        ran = await self._parts.services.workspace.run(
+        ran = await self._parts.shared.services.workspace.run(
             command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
         )
         agent, done = self._main.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
@@ -292,22 +292,22 @@ class Session:
             return
         parts = self._parts
         await self._tree.close()
-        if parts.services.hooks is not None:
-            await parts.services.hooks.close(self._tree.root)
-        if parts.servers is not None:
-            await parts.servers.close()
-        await parts.isolation.close()
-        await parts.services.workspace.close()
+        if parts.shared.services.hooks is not None:
+            await parts.shared.services.hooks.close(self._tree.root)
+        if parts.shared.servers is not None:
+            await parts.shared.servers.close()
+        await parts.shared.isolation.close()
+        await parts.shared.services.workspace.close()
         await self._log.close()
-        if parts.telemetry is not None:
-            await parts.telemetry.close()
+        if parts.storage.telemetry is not None:
+            await parts.storage.telemetry.close()
         if last:
             await transport.aclose_all()
         if self._log.failure is None:  # otherwise it was reported that nothing is saved
-            await parts.ledger.close()
-            await parts.store.sync()
-        parts.ownership.release()
-        await parts.store.close()
+            await parts.storage.ledger.close()
+            await parts.storage.store.sync()
+        parts.storage.ownership.release()
+        await parts.storage.store.close()
 
 
 def _name_of(node: AgentRun) -> RunName:

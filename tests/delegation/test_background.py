@@ -162,7 +162,7 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
         await asyncio.sleep(30)
 
     async with harness.open(script) as s:
-        s.session._parts.isolation.run_ended = look_through  # type: ignore[method-assign]
+        s.session._parts.shared.isolation.run_ended = look_through  # type: ignore[method-assign]
         s.session.start("go")
         await until(lambda: s.of(AgentFinished, "a.1"))
         asking = asyncio.ensure_future(s.session.prompt("and now?"))

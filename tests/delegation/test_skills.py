@@ -291,7 +291,7 @@ async def test_a_person_starts_a_skill(harness: Harness) -> None:
         assert any(text.endswith("started by you") for text in shown)
         assert "blue" not in heard, "a body brings no files"
         assert heard.endswith("I start the skill pdf with these arguments: form")
-        assert "evil.example" not in s.session._parts.services.taint._trusted_hosts
+        assert "evil.example" not in s.session._parts.shared.services.taint._trusted_hosts
         assert [(e.how, e.name) for e in s.of(SkillLoaded)] == [("person", "pdf")]
         await s.session.prompt("again")
         assert "Only the user starts the skill pdf, with /pdf." in s.results()[0]

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Agent, Policy
 from friday_cli.core.agent.next_request import prompt_tokens
@@ -26,7 +27,7 @@ from friday_cli.core.protocol.messages import Message, Usage, without_refused
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
-from friday_cli.session.parts import SessionParts
+from friday_cli.session.parts import SessionParts, SessionStorage
 from friday_cli.session.permissions import SessionPermissions
 from friday_cli.session.resume import resume_root
 from friday_cli.session.session import Session
@@ -144,32 +145,42 @@ class Scene(RandomUser):
     def _session(self) -> Session:
         """The real session over the bench; what it needs of disk and settings is nothing here."""
         bench = self.bench
-        names, rules, notes = tuple(bench.profiles), bench.root.rules, []
+        rules, notes = bench.root.rules, []
         nothing: Any = _Nothing()
-        chosen: Any = SimpleNamespace(chosen=names)
-        self.opened = SessionParts(
+        names: Any = SimpleNamespace(names=lambda: tuple(bench.profiles))
+        chosen: Any = SimpleNamespace(chosen=tuple(bench.profiles))
+        storage = SessionStorage(
             id="fuzz",
+            store=nothing,
+            ownership=nothing,
             log=bench.log,
+            ledger=nothing,
+            since=0,
+            taint=nothing,
+            telemetry=None,
+        )
+        shared = SharedResources(
+            services=bench.services,
+            isolation=bench.apart or nothing,
+            providers=nothing,
+            settings=nothing,
+            profiles=names,
+            skills=nothing,
+            past_runs=nothing,
+        )
+        self.opened = SessionParts(
+            storage=storage,
+            shared=shared,
+            workspace=nothing,
+            sandbox=SandboxChoice("none"),
             tree=bench.tree,
+            factory=nothing,
             rules=rules,
             permissions=SessionPermissions(rules, bench.log, notes, bench.services.approvals),
             notes=notes,
-            services=bench.services,
-            since=0,
-            profiles=names,
             sub_agents=chosen,
-            store=nothing,
-            ownership=nothing,
-            isolation=bench.apart or nothing,
             changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing,
-            workspace=nothing,
-            sandbox=SandboxChoice("none"),
-            servers=None,
-            skills=nothing,
-            telemetry=None,
             caller=None,
-            factory=nothing,
-            ledger=nothing,
         )
         return Session(self.opened)
 
@@ -179,7 +190,7 @@ class Scene(RandomUser):
         self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
         self.bench.tree._numbers = ChildNumbers(self.bench.tree._summaries)
         opened = self.opened
-        await resume_root(self.bench.root, opened.rules, records, log=opened.log, notes=opened.notes)
+        await resume_root(self.bench.root, opened.rules, records, log=opened.storage.log, notes=opened.notes)
         if self.bench.apart is not None:
             await self.bench.apart.restore(records)
 

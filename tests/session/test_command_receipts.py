@@ -55,7 +55,7 @@ async def test_where_nothing_can_be_seen_the_receipt_says_so(harness: Harness) -
         (harness.project / f"{number}.txt").write_text("x")
     harness.plays({"a": [does(runs("rm 0.txt"), writes("new.txt", "x\n")), says("done")]})
     async with harness.session(mode="yolo") as session:
-        scanner = session._parts.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
+        scanner = session._parts.shared.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
         scanner.limits = msgspec.structs.replace(scanner.limits, files=3)
         await session.prompt("go")
         rows = session._main.agent.receipt.lines()

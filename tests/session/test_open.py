@@ -164,7 +164,7 @@ async def test_how_long_a_connection_is_waited_for(
 ) -> None:
     """A chat waits for five minutes at least; `ask` as long as `--timeout` says."""
     async with harness.session(attended=attended, flags={"limits.timeout": timeout} if timeout else {}) as session:
-        assert session._parts.services.policy.offline_s == seconds
+        assert session._parts.shared.services.policy.offline_s == seconds
 
 
 async def test_a_session_keeps_the_environment_that_it_was_opened_with(

@@ -220,7 +220,7 @@ async def test_where_a_folder_is_too_large_it_is_said_once(harness: Harness) -> 
         (harness.project / f"{number}.txt").write_text("x")
     harness.plays({"a": [does(runs("echo 1 > 0.txt")), does(runs("echo 2 > 0.txt")), says("done")]})
     async with harness.session(mode="yolo") as session:
-        scanner = session._parts.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
+        scanner = session._parts.shared.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
         scanner.limits = msgspec.structs.replace(scanner.limits, files=3)
         await session.prompt("go")
         notices = [str(e.event) for e in await session.history() if "cannot be rewound" in str(e.event)]

@@ -210,7 +210,7 @@ async def test_a_fork_continues_from_a_message_and_the_old_session_stays(harness
         assert (await fork.prompt("other")).text == "forked"
         assert fork._main.agent.conversation.history[0].text == "first"
         assert "second" not in [m.text for m in fork._main.agent.conversation.history]
-        rows = {row.profile: row for row in await fork._parts.store.stats()}
+        rows = {row.profile: row for row in await fork._parts.storage.store.stats()}
         assert (rows["friday"].agents, rows["friday"].runs) == (2, 3)  # what was copied was spent and run once
         assert (rows["general"].agents, rows["general"].runs) == (1, 1)
         spent = [agent.usage.billed for agent in replay(await harness.log(session.id)).values()]
@@ -218,7 +218,7 @@ async def test_a_fork_continues_from_a_message_and_the_old_session_stays(harness
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
         # as a fork was before its log said what it took
         sql(store_path(), "UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
-        assert {row.profile: row for row in await fork._parts.store.stats()} == rows
+        assert {row.profile: row for row in await fork._parts.storage.store.stats()} == rows
     assert [e.event for e in await harness.log(session.id)] == [e.event for e in old]
 
 

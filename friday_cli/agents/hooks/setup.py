@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent, Hooks, Services
+from friday_cli.core.agent.agent import Agent, Hooks
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.core.protocol.forecast import as_json
 from friday_cli.core.subagents.node import SpawnEstimate
@@ -57,18 +56,16 @@ def configured_hooks(trust: Trust | None, env: Mapping[str, str], *, claude: boo
 
 def make_hooks(
     trust: Trust,
-    settings: Settings,
     env: Mapping[str, str],
-    services: Services,
+    tools: AgentTools,
     *,
     session: str,
-    tools: AgentTools,
     programs: ProjectPrograms,
     program: Program | None = None,
 ) -> tuple[SessionHooks | None, list[str]]:
     """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
     `program` that opened it come last. `programs` says which of a project's may run."""
-    hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
+    hooks, problems = configured_hooks(trust, env, claude=tools.shared.settings.hooks.claude)
     workspace = programs.workspace
     if any(hook.source == "project" for hook in hooks) and not programs.unconfined and not workspace.sandbox_access(""):
         problems.append("No sandbox works here, so the project's hooks do not run.")
@@ -97,7 +94,12 @@ def make_hooks(
     processes = HookProcesses(env, programs)
     inputs = HookInputs(session, folder)
     made = SessionHooks(
-        [*hooks, *functions], HookFunctions(functions, processes), inputs, services, estimate=estimate, can_use=can_use
+        [*hooks, *functions],
+        HookFunctions(functions, processes),
+        inputs,
+        tools.shared.services,
+        estimate=estimate,
+        can_use=can_use,
     )
     return made, problems
 

@@ -275,7 +275,7 @@ async def test_a_projects_hooks_only_tighten(harness: Harness, tmp_path: Path) -
     assert (first, second) == ("denied", "denied")
     assert '<untrusted source="hook of the project: ' in text
     assert "no rm here" in why
-    assert session._parts.services.taint.source.startswith("the project's hook ")
+    assert session._parts.shared.services.taint.source.startswith("the project's hook ")
     (line,) = await lines(harness, session.id)
     assert "a project's hook may not allow or rewrite the call" in line
     (harness.project / "guard.sh").write_text("exit 0\n")  # what was trusted is what runs

@@ -28,7 +28,7 @@ async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(harness
         }
     )
     async with harness.after_run(mode="yolo") as session:
-        isolation = session._parts.isolation
+        isolation = session._parts.shared.isolation
         restore, reached, go = isolation.workspace_for_resume, asyncio.Event(), asyncio.Event()
 
         async def held(parent: Agent, path: str) -> LocalWorkspace | None:

@@ -1,0 +1,37 @@
+"""What all agents of a session are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from friday_cli.config import Settings
+from friday_cli.core.agent.agent import Services
+from friday_cli.core.limits.forecast import PastRun
+from friday_cli.extensions.profiles import Profiles
+
+from .isolation import WorktreeIsolation
+from .provider_pool import ProviderPool
+from .skills import SessionSkills
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
+PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
+"""Returns the earlier delegations that a forecast for a profile on a model is made from."""
+
+
+class SharedResources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What the agents of a session share, and what their tools are made from."""
+
+    services: Services
+    isolation: WorktreeIsolation
+    providers: ProviderPool
+    settings: Settings
+    profiles: Profiles
+    skills: SessionSkills
+    past_runs: PastRuns
+    servers: ServerPool | None = None
+    """The MCP servers of the session; None if it has none."""
