@@ -12,7 +12,14 @@ from friday_cli.core.eventlog.agent_fold import AgentState, fold_event
 from friday_cli.core.limits.budget import USUAL_REPLY
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import AgentFinished, Envelope, TurnFinished, TurnStarted, WorktreeChanged
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    Envelope,
+    RequestSent,
+    TurnFinished,
+    TurnStarted,
+    WorktreeChanged,
+)
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.store.records import StoredAgent
@@ -22,6 +29,7 @@ from friday_cli.system.paths import store_path
 from .charges import ItemRow
 from .store import MapStore
 
+_Began = TurnStarted | RequestSent
 TURNS = 1_000
 """Events of requests in a session from which the usual reply of a batch is known."""
 
@@ -34,7 +42,7 @@ class UsualRequest(msgspec.Struct, frozen=True):
     input_ratio: float = 1.0
     item: tuple[int, float] | None = None
 
-    def missing(self, lost: TurnStarted) -> tuple[int, float]:
+    def missing(self, lost: _Began) -> tuple[int, float]:
         """Tokens and US dollars of a request whose reply was lost, beside the estimate of its input."""
         sent = lost.request
         more = (sent.cost_usd or 0.0) * (self.input_ratio - 1) + self.output * (lost.output_usd or 0.0)
@@ -78,10 +86,10 @@ async def _agents(sessions: Store, session: str) -> list[StoredAgent] | None:
 async def _usual(store: MapStore, sessions: Store, batch: str) -> UsualRequest:
     """What the replies that came were."""
     named, item = await store.usual(batch)
-    found: list[tuple[TurnStarted, Usage]] = []
+    found: list[tuple[_Began, Usage]] = []
     for session in named:
-        if await _agents(sessions, session) is not None and len(found) < TURNS // 2:
-            found += _replies(await sessions.newest(session, ("turn_started", "turn_finished"), TURNS))
+        if await _agents(sessions, session) is not None and len(found) < TURNS // 3:
+            found += _replies(await sessions.newest(session, ("turn_started", "request_sent", "turn_finished"), TURNS))
     if not found:
         return UsualRequest(item=item)
     expected = sum(began.request.cost_usd or 0.0 for began, _ in found)
@@ -90,22 +98,23 @@ async def _usual(store: MapStore, sessions: Store, batch: str) -> UsualRequest:
     return UsualRequest(output, max(0.0, paid / expected) if expected else 1.0, item)
 
 
-def _replies(events: Sequence[Envelope]) -> Iterable[tuple[TurnStarted, Usage]]:
+def _replies(events: Sequence[Envelope]) -> Iterable[tuple[_Began, Usage]]:
     """The requests that were answered, with what they used."""
-    began: dict[str, TurnStarted] = {}
+    began: dict[str, _Began] = {}
     for envelope in events:
-        if isinstance(envelope.event, TurnStarted):
+        if isinstance(envelope.event, _Began):
             began[envelope.agent] = envelope.event
         elif isinstance(envelope.event, TurnFinished) and envelope.agent in began:
             yield began.pop(envelope.agent), envelope.event.usage
 
 
-def _lost(path: str, events: Sequence[Envelope]) -> TurnStarted | None:
+def _lost(path: str, events: Sequence[Envelope]) -> _Began | None:
     """The request of an agent that its process did not live to see the reply of."""
-    state, began = AgentState(path), None
+    state: AgentState = AgentState(path)
+    began: _Began | None = None
     for envelope in events:
         event = envelope.event
-        if isinstance(event, TurnStarted):
+        if isinstance(event, _Began):
             began = event
         elif isinstance(event, AgentFinished) and event.stop_reason == "process":
             return began if state.status == "running" and state.sent != Usage() else None

@@ -53,7 +53,15 @@ async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True, networ
         except TimeoutError:
             hint = f"Run `friday mcp login {entry.name}` again."
             raise FridayError(f"No login to {entry.name} within {CONSENT_S / 60:g} minutes.", hint=hint) from None
-        except (LoginRefused, OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, OSError, ValueError) as failed:
+        except (
+            LoginRefused,
+            OAuthFlowError,
+            httpx2.HTTPError,
+            httpx2.StreamError,
+            httpx2.InvalidURL,
+            OSError,
+            ValueError,
+        ) as failed:
             raise FridayError(f"The login to {entry.name} failed: {failure_text(failed)}.") from None
     login = LoginFile(entry).read()
     if login is None or response.status_code in (401, 403):

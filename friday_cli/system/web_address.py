@@ -32,6 +32,7 @@ _METADATA = frozenset(
     )
 )  # fmt: skip
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_SITE = ipaddress.ip_network("fec0::/10")  # out of use since RFC 3879, but private networks may have it
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 
 
@@ -46,7 +47,7 @@ def checked_url(text: str) -> httpx2.URL:
             f"{shown!r} is not a URL: it is too long, or contains a space, a control character or a backslash."
         )
     try:
-        url = httpx2.URL(text)
+        url = httpx2.URL(text).copy_with(fragment=None)  # which reads the host again, as it was normalized
     except (httpx2.InvalidURL, ValueError) as error:
         raise ToolError(f"{shown!r} is not a URL: {visible(str(error))[:200]}.") from None
     if url.scheme not in ("http", "https"):
@@ -59,7 +60,7 @@ def checked_url(text: str) -> httpx2.URL:
         or not 0 < (80 if url.port is None else url.port) < 65_536
     ):
         raise ToolError(f"{shown!r} is not a URL: invalid host or port.")
-    return url.copy_with(fragment=None)
+    return url
 
 
 def host_of(url: httpx2.URL) -> str:
@@ -78,7 +79,13 @@ def forbidden_reason(address: str, *, private: bool = False) -> str:
             return "this machine"
         if target.is_link_local:
             return "a link-local address"
-        if not target.is_global or target.is_multicast or target.is_reserved or target in _LOCAL_NAT64:
+        if (
+            not target.is_global
+            or target.is_multicast
+            or target.is_reserved
+            or target in _LOCAL_NAT64
+            or target in _SITE
+        ):
             return "a private address"
     return ""
 

@@ -121,8 +121,8 @@ ROWS: dict[str, Row] = {
 NOT_COVERED = (
     "One byte a second (F15) is read on without `--timeout`: a slow service cannot be told from one that stalls on purpose.",
     "A window that is closed while 20,000 typed characters wait in its buffer: the chat reads them before it ends (25 s and more when it was last measured).",
-    "A batch that is killed after the start of a request was stored and before the request was sent is charged for a usual reply that no "
-    "service counted, one for each item in this state.",
+    "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
+    "counted, one for each item in this state.",
     "Not tried: a file system that hangs, two versions of Friday on one file, 10,000 messages or 200 MB in a session, 1,000,000 files, "
     "100,000 commits.",
 )

@@ -70,9 +70,9 @@ class Place:
         out, _ = process.communicate(timeout=900)
         return process.returncode, out
 
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        """What the store of batches has."""
-        db = sqlite3.connect(self.home / "data" / "map.db", timeout=10)
+    def rows(self, query: str, file: str = "map.db") -> list[tuple[object, ...]]:
+        """What the store of batches, or another file, has."""
+        db = sqlite3.connect(self.home / "data" / file, timeout=10)
         try:
             return db.execute(query).fetchall()
         finally:

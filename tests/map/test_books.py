@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import signal
 import sqlite3
 import subprocess
+import time
 
 from tests.map.__main__ import Place, place
 from tests.map.books import run_books
@@ -53,6 +55,30 @@ def test_a_killed_request_costs_its_input_and_a_usual_reply() -> None:
         (spent,) = at.rows("SELECT spent FROM batches")[0]
         assert abs(float(str(spent)) - service.paid) < 0.05 * service.paid
         assert status(at) == status(at), "it is charged once"
+
+
+def test_a_kill_before_a_request_is_sent_costs_nothing() -> None:
+    """Turns whose start is stored wait for a service that asked to wait; the process is killed meanwhile."""
+    with place(lines(12)) as (at, service):
+        service.say = lambda turn: Say("found it", usage=(600, 1000, 0))
+        service.refuse_at, service.retry_after = 4, 50
+        process = at.start(*LIMITS)
+
+        def begun() -> int:
+            with contextlib.suppress(sqlite3.OperationalError):
+                query = "SELECT count(*) FROM events WHERE kind = 'turn_started'"
+                return int(str(at.rows(query, "friday.db")[0][0]))
+            return 0
+
+        while begun() < service.requests + 3 or service.requests < 4:
+            assert process.poll() is None, ended(process)
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+        ended(process)
+        status(at)
+        (spent,) = at.rows("SELECT spent FROM batches")[0]
+        assert abs(float(str(spent)) - service.paid) < 0.05 * service.paid
 
 
 def test_what_was_written_and_never_begun_costs_nothing() -> None:

@@ -26,7 +26,7 @@ from . import compaction
 from .agent import Agent, Services, StopRun
 from .loop_detector import LoopDetector
 from .model_call import ModelCall
-from .next_request import prompt_tokens
+from .next_request import estimated, prompt_tokens
 from .text_reply import CALLS_REFUSED, answers_in_text
 
 CONTINUES = 3
@@ -179,13 +179,10 @@ async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tu
 
 
 def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
-    conversation = agent.conversation
-    provider, prompt = conversation.provider, prompt_tokens(agent)
-    again = 0 if conversation.cache_missed else min(conversation.sent, prompt)
-    sent, reply = Usage(input=prompt - again, cache_read=again), provider.cost(Usage(output=1_000_000))
-    request = msgspec.structs.replace(sent, cost_usd=provider.cost(sent), estimated=True)
+    prompt = prompt_tokens(agent)
+    sent, window = estimated(agent, prompt), agent.conversation.provider.window
     return TurnStarted(
-        agent.turn, wrap_up, prompt, provider.window, request, None if reply is None else reply / 1_000_000
+        agent.turn, wrap_up, prompt, window, sent.request, sent.output_usd, marked=agent.budget.needs_log
     )
 
 

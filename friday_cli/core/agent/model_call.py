@@ -26,7 +26,7 @@ from ..protocol.request_events import Purpose
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
-from .next_request import measured, prepare_deferred, request_with, service_of
+from .next_request import mark_sent, measured, prepare_deferred, request_with, service_of
 from .partial_reply import TOKEN_BYTES, PartialReply
 from .prefix_check import broken_prefix, last_request
 
@@ -209,9 +209,6 @@ class _Attempt:
         """Reserve tokens, wait for the rate limit, send the request. The reservation comes first: no slot of the rate limit
         is held while the agent waits for tokens."""
         agent, services, provider = self._agent, self._services, self._provider
-        if services.log.failure is not None and any(budget.needs_log for budget in agent.budget.up()):
-            words = f"No request was sent, because its start cannot be stored: {services.log.failure}"
-            raise ProviderError("config", words)
         conversation = agent.conversation
         prompt = self._prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
         room = provider.window - prompt
@@ -235,6 +232,7 @@ class _Attempt:
             await prepare_deferred(agent, request)
             async with self._rate_limit_slot():
                 await ledger.begin(services.ledger, held)
+                await mark_sent(agent, services, prompt)
                 done = await self._read_stream(request)
             output = done.usage.output
             services.prefixes.add_usage(provider.rate_limit_key, done.usage)

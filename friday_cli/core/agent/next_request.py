@@ -6,10 +6,13 @@ import logging
 from collections.abc import Sequence
 from itertools import takewhile
 
+import msgspec
+
 from ..protocol.errors import ProviderError
-from ..protocol.messages import Message, estimate_message
+from ..protocol.messages import Message, Usage, estimate_message
 from ..protocol.provider import DeferredProvider, Provider, Request, TokenCounter, estimate_request
-from .agent import Agent
+from ..protocol.request_events import RequestSent
+from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +40,27 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
     except ProviderError:
         log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
         return guess
+
+
+def estimated(agent: Agent, prompt: int) -> RequestSent:
+    """What a request of so many tokens costs without its reply, and a token of the reply."""
+    conversation = agent.conversation
+    again = 0 if conversation.cache_missed else min(conversation.sent, prompt)
+    sent, reply = Usage(input=prompt - again, cache_read=again), conversation.provider.cost(Usage(output=1_000_000))
+    request = msgspec.structs.replace(sent, cost_usd=conversation.provider.cost(sent), estimated=True)
+    return RequestSent(request, None if reply is None else reply / 1_000_000)
+
+
+async def mark_sent(agent: Agent, services: Services, prompt: int) -> None:
+    """Write that a request of so many tokens is sent next, where what is spent must outlive the process. Raises ProviderError if that
+    cannot be stored."""
+    if not agent.budget.needs_log:
+        return
+    if services.log.failure is None:
+        await services.log.emit(agent.path, estimated(agent, prompt))
+    if services.log.failure is not None:
+        words = f"No request was sent, because its start cannot be stored: {services.log.failure}"
+        raise ProviderError("config", words)
 
 
 def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:

@@ -63,6 +63,8 @@ class AgentState(msgspec.Struct):
     turn: int = 0
     context: int = 0
     sent: Usage = Usage()
+    marked: bool = False
+    """Whether its log has each request that was sent."""
     usage: Usage = Usage()
     tree_usage: Usage = Usage()
     asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
@@ -71,6 +73,12 @@ class AgentState(msgspec.Struct):
     """Whether a person works with it in place of its parent."""
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
     clock: ActiveTime = msgspec.field(default_factory=ActiveTime)
+
+    def add_usage(self, usage: Usage) -> None:
+        """A request of the agent ended."""
+        self.usage += usage
+        if self.marked:
+            self.sent = Usage()
 
     @property
     def ended(self) -> bool:
@@ -114,9 +122,12 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
         case events.ToolFinished():
             state.receipt_builder.add(event.tool, event.status, event.facts)
             if event.usage is not NO_USAGE:
-                state.usage += event.usage
+                state.add_usage(event.usage)
         case events.TurnStarted():
-            state.turn, state.sent = event.turn, event.request
+            state.turn, state.sent = event.turn, Usage() if event.marked else event.request
+            state.marked = event.marked
+        case events.RequestSent():
+            state.sent = event.request
         case events.TurnFinished():
             state.sent = Usage()
             state.usage += event.usage
@@ -135,9 +146,9 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
         case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
             state.asks.pop(event.id, None)
         case events.AttemptFailed() | events.CacheRefreshed() | events.IntentStated() | events.Verdict():
-            state.usage += event.usage
+            state.add_usage(event.usage)
         case events.Compacted():
-            state.usage += event.usage
+            state.add_usage(event.usage)
             state.context = event.after
         case events.Prefix():
             state.model = event.model

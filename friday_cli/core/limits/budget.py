@@ -98,8 +98,8 @@ class Budget:
         self.holdback = Amounts()
         """What it keeps back for its own wrap-up."""
         self.opened = False
-        self.needs_log = False
-        """No request that it pays for is sent once the log cannot be stored: what is spent must outlive the process."""
+        self.needs_log: bool = parent is not None and parent.needs_log
+        """No request that it pays for is sent before its start is stored: what is spent must outlive the process."""
         self._has_holdback = True  # of a run; an agent without one has no wrap-up
         self._queue: _Queue = parent._queue if parent else _Queue()
 

@@ -21,6 +21,7 @@ from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, Finding, Receipt, ToolFacts
 from .request_events import Requested as Requested
+from .request_events import RequestSent as RequestSent
 from .request_events import WorkspaceFound as WorkspaceFound
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 from .tool_info import OF_ITEM
@@ -125,7 +126,8 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
     """A request begins. `wrap_up` marks the last one of a stopped run, without tools. `context` and `window` are its tokens,
-    partly estimated, and the most. `request` estimates its usage without the reply; `output_usd` is a reply token's price."""
+    partly estimated, and the most. `request` estimates its usage without the reply; `output_usd` is a reply token's price.
+    `marked`: it costs nothing before its `request_sent`."""
 
     turn: int
     wrap_up: bool = False
@@ -133,6 +135,7 @@ class TurnStarted(Event, frozen=True, tag="turn_started"):
     window: int = 0
     request: Usage = Usage()
     output_usd: float | None = None
+    marked: bool = False
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
@@ -371,7 +374,7 @@ AnyEvent = (
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
     | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
     | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
-    | TakenOver | HandedBack | Requested | WorkspaceFound
+    | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent
 )  # fmt: skip
 
 

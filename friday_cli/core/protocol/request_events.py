@@ -31,6 +31,14 @@ class Requested(Event, frozen=True, tag="requested"):
     usage: Usage = NO_USAGE
 
 
+class RequestSent(Event, frozen=True, tag="request_sent"):
+    """A request is sent next: each one, also a repeated one, of an agent whose turns are `marked` (an item of a batch). `request` and
+    `output_usd` as in `turn_started`. Without an event with its usage it counts as the input and a usual reply."""
+
+    request: Usage = Usage()
+    output_usd: float | None = None
+
+
 class WorkspaceFound(Event, frozen=True, tag="workspace"):
     """What the folder had when a process began to work in it. `commit`: of its git repository, "" for none. `steering`: the first
     12 digits of the sha256 of each file and setting that steers agents, by name."""
