@@ -41,6 +41,7 @@ from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.driver import Driver, ModelDriver
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
@@ -327,6 +328,9 @@ class Bench:
         root.supervision = self.me.supervision or "unsupervised"
         self.agents["a"] = root
         return root
+
+    def driver(self, agent: Agent) -> Driver:
+        return ModelDriver(agent, self.services)
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Nothing to prepare."""

@@ -21,9 +21,11 @@ from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.subagents.driver import Driver
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.tool_catalog import EXTERNAL
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TURNS_HARD, Profile
 from friday_cli.llm.models import ModelChoice
@@ -35,6 +37,7 @@ from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
 from .caller import Caller, budget_below, model_below
 from .child_limits import child_limits
+from .drivers import Drivers
 from .servers import described, with_servers, without_server_notes
 from .shared_resources import SharedResources
 from .small_window import listed_tools
@@ -76,6 +79,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
     schemas: KeptSchemas
+    drivers: Drivers
     noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
@@ -111,7 +115,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             new=new,
             profile=persona.name if persona else ROOT,
             system=self.tools.with_instructions(system, new, tools),
-            specs=self._specs(tools, persona, provider.window),
+            specs=self.specs(tools, persona, provider.window),
             tools=tools,
             rules=rules,
             budget=budget,
@@ -137,6 +141,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             )  # an unusable one is reported now
         return self._make(blueprint)
 
+    def driver(self, agent: Agent) -> Driver:
+        """What does the work of an agent in its next run."""
+        return self.drivers.of(agent)
+
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed."""
         conversation = agent.conversation
@@ -149,14 +157,15 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         conversation.tools = self.tools.skills.tools_for(new, self.tools.tools_for(new), agent.rules)
         agent.rules.allowed = _root_allowed(conversation.tools) if persona else None
         before = conversation.specs, conversation.system
-        conversation.specs = self._specs(conversation.tools, persona, model.window)
+        conversation.specs = self.specs(conversation.tools, persona, model.window)
         conversation.system = self.tools.with_instructions(
             without_server_notes(conversation.system), new, conversation.tools
         )
         if agent.run > 1 and (conversation.specs, conversation.system) != before:
             agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
 
-    def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+    def specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+        """What the prompt of an agent with `tools` describes of them."""
         return self.schemas.specs(described(self.shared.servers, listed_tools(tools, window), profile))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
@@ -164,6 +173,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         from .first_message import first_message, fork  # most sessions start no sub-agent
 
         agent, profile = self._new_child(tree, parent, spec, path)
+        if spec.fork and profile.external is not None:
+            raise ToolError(
+                f"{profile.name} is another program, which cannot continue this conversation: leave fork out."
+            )
         if spec.fork:
             environment = self.shared.isolation.environment_for(agent.workspace, self.environment)
             first = fork(agent, parent, profile, spec, environment)
@@ -223,8 +236,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         return AgentBlueprint(
             new=new,
             profile=profile.name,
-            system=self.tools.with_instructions(system, new, tools),
-            specs=self._specs(tools, profile, provider.window),
+            system="" if profile.external else self.tools.with_instructions(system, new, tools),
+            specs=() if profile.external else self.specs(tools, profile, provider.window),
             tools=tools,
             rules=rules,
             budget=budget,
@@ -277,7 +290,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             if workspace is not None:
                 await self.shared.isolation.cancel(workspace)
             raise
-        self._restore_model_and_tools(agent, record)
+        _restore_model_and_tools(self, agent, record)
         restore(agent, records)
         self.shared.skills.restore(agent)
         return agent
@@ -286,31 +299,34 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """Look for changes in the agent's worktree."""
         await self.shared.isolation.run_ended(tree, path)
 
-    def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
-        """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
-        conversation = agent.conversation
-        profile, before = self.shared.profiles.get(record.profile), record.newest_start.tools
-        left = {name: t for name, t in conversation.tools.items() if name in before}
-        conversation.tools = with_servers(self.shared.servers, left, profile)
-        agent.rules.allowed = frozenset((*conversation.tools, *SERVER_HELPERS))
-        conversation.specs = self._specs(conversation.tools, profile, conversation.provider.window)
-        model = record.prefix.model if record.prefix else agent.model
-        if model == agent.model or is_demo(conversation.provider.name):
-            return
-        try:
-            conversation.provider, _ = self.shared.providers.named(model, f"the model of {agent.path}")
-        except FridayError as error:
-            text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
-            agent.start_events.append(Notice(text, "warning"))
-
     def _make(self, blueprint: AgentBlueprint) -> Agent:
         changes = WorktreeChanges(blueprint.new.tree, self.shared.isolation, self.shared.services)
         return make_agent(blueprint, self.shared.services.log, changes.notes)
 
 
+def _restore_model_and_tools(factory: AgentFactory, agent: Agent, record: AgentRecord) -> None:
+    """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
+    conversation = agent.conversation
+    profile, before = factory.shared.profiles.get(record.profile), record.newest_start.tools
+    left = {name: t for name, t in conversation.tools.items() if name in before}
+    conversation.tools = with_servers(factory.shared.servers, left, profile)
+    agent.rules.allowed = frozenset((*conversation.tools, *SERVER_HELPERS))
+    conversation.specs = factory.specs(conversation.tools, profile, conversation.provider.window)
+    model = record.prefix.model if record.prefix else agent.model
+    if model == agent.model or is_demo(conversation.provider.name):
+        return
+    try:
+        conversation.provider, _ = factory.shared.providers.named(model, f"the model of {agent.path}")
+    except FridayError as error:
+        text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
+        agent.start_events.append(Notice(text, "warning"))
+
+
 def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile:
     """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
     profile = factory.shared.profiles.get(spec.profile)
+    if spec.fork and profile.external is not None:
+        raise UsageError(f"{profile.name} is another program, which cannot continue this conversation: leave fork out.")
     sender = factory.root.profile if parent.path == "a" else factory.shared.profiles.get(parent.profile)
     if profile not in factory.shared.profiles.children(sender):
         raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
@@ -324,7 +340,8 @@ def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
-    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+    more = (EXTERNAL,) if profile.external else ()
+    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *more, *profile.select((WEB_SEARCH,))))
 
 
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
@@ -23,7 +23,7 @@ class ProviderPool:
     def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
         self.search_tool = web.search_tool(env)
         self._settings = settings
-        self._env = env
+        self.env = env
         self._providers: dict[tuple[str, bool], Provider] = {}
         self._substituted: set[str] = set()
         """Model names of agent files about which `substitution_note` told."""
@@ -33,16 +33,18 @@ class ProviderPool:
 
     def get(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
         """The provider of a model; with `web_search` its service can search the web."""
+        if choice.provider == EXTERNAL:
+            return self.external(choice.model)
         key = choice.name, web_search
         if key not in self._providers:
-            made = models.create_provider(choice, self._settings, env=self._env, web_search=web_search)
+            made = models.create_provider(choice, self._settings, env=self.env, web_search=web_search)
             self._providers[key] = made
             self._choices[made] = choice
         return self._providers[key]
 
     def named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         """The provider and effort of a model by its name; `source` says where the name comes from."""
-        choice = models.resolve(name, self._settings, env=self._env, effort=effort, source=source)
+        choice = models.resolve(name, self._settings, env=self.env, effort=effort, source=source)
         return self.get(choice), choice.effort
 
     def wrap_children(self, wrap: Callable[[Provider], Provider] | None) -> None:
@@ -63,13 +65,15 @@ class ProviderPool:
     def _unwrapped(
         self, parent: Provider, profile: Profile, inherited: Effort | None
     ) -> tuple[Provider, Effort | None]:
+        if profile.external is not None:
+            return self.external(profile.program), None
         parent = model_below(parent)
         effort = profile.effort or None
         if is_demo(parent.name):  # the demo must cost nothing, whatever model the settings name
             return parent, effort or inherited
         name = profile.model
         if wanted := models.class_of(name):
-            name = models.class_model(wanted, parent.name, parent.model, self._settings, self._env)
+            name = models.class_model(wanted, parent.name, parent.model, self._settings, self.env)
         if name:
             try:
                 return self.named(name, f"profile {profile.name}", effort)
@@ -80,15 +84,24 @@ class ProviderPool:
             return self.named(name, "subagent_model", effort)
         return parent, effort or inherited
 
+    def external(self, program: str) -> Provider:
+        """What stands for the model of an agent whose work another program does."""
+        from friday_cli.external_agents.provider import ExternalProvider  # few agents are external ones
+
+        key = f"{EXTERNAL}/{program}", False
+        if key not in self._providers:
+            self._providers[key] = ExternalProvider(program)
+        return self._providers[key]
+
     def substitution_note(self, parent: Provider, profile: Profile, used: Provider) -> str:
         """Tells, once for each name, that a child with `profile` uses another model than its agent file names; "" otherwise.
         `used`: what `for_child` returned."""
         parent, name = model_below(parent), profile.model
         wanted = models.class_of(name)
-        if not name or is_demo(parent.name) or name in self._substituted:
+        if not name or is_demo(parent.name) or name in self._substituted or profile.external is not None:
             return ""
         model = f"{used.name}/{used.model}"
-        if wanted and not models.class_model(wanted, parent.name, parent.model, self._settings, self._env):
+        if wanted and not models.class_model(wanted, parent.name, parent.model, self._settings, self.env):
             self._substituted.add(name)
             hint = f"set {name} in `classes` of [providers.{parent.name}] to choose another"
             return (
@@ -110,6 +123,6 @@ class ProviderPool:
     def searching(self, provider: Provider) -> Provider | None:
         """The same model with the web search of its service; None if that has none."""
         choice = self._choices.get(provider)
-        if choice is None or not models.can_search(choice, self._settings, env=self._env):
+        if choice is None or not models.can_search(choice, self._settings, env=self.env):
             return None
         return self.get(choice, web_search=True)

@@ -134,7 +134,11 @@ class DelegationSource(ToolSource):
         host = SessionDelegation(tree, self._isolation, changes, self._limiter, self._settings, forecast=self._forecast)
         settings = delegate.DelegateSettings(
             searchable=targets if sub_agent_list(targets, agent.provider.window).hidden else (),
-            isolated=frozenset(profile.name for profile in targets if profile.isolation),
+            isolated=frozenset(
+                profile.name
+                for profile in targets
+                if profile.isolation and (profile.external is None or self._isolation.possible)
+            ),
             max_batch=self._settings.max_batch,
         )
         made = delegate.delegate_tools(tree, host, settings)

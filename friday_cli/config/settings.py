@@ -327,6 +327,13 @@ class FleetSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a chat with agents at work does when its window is closed: `stop` them, or let them go on in the background."""
 
 
+class ExternalAgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Other programs' agents as sub-agents (docs/external_agents.md)."""
+
+    max_external: Annotated[int, Meta(ge=1, le=64)] = 2
+    """How many of their programs run at the same time; each takes 200 to 700 MB of memory. The others wait."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions and the long output of their commands are kept, checked once a day. Open sessions, and sessions
     whose worktrees contain work, are never removed."""
@@ -369,5 +376,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     hooks: HookSettings = HookSettings()
     lsp: LanguageServerSettings = LanguageServerSettings()
     fleet: FleetSettings = FleetSettings()
+    external_agents: ExternalAgentSettings = ExternalAgentSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -35,6 +35,8 @@ DELEGATE_TASKS = "delegate_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
+EXTERNAL = "external"
+"""What the program of an external agent asks about that no tool here does: `external(NAME:title)` in rules."""
 
 _AT_ONCE = "Make independent calls in one turn."
 _WEB = "Prefer primary sources on the web and cite their URLs."
@@ -116,5 +118,6 @@ TOOLS = ToolCatalog(
         # the files that differ in the worktree of that agent
         ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents", effects=(ToolEffect("write"),)),
         ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents", effects=_OWN, exact=True),
+        ToolInfo(EXTERNAL, "net", grant="harness"),  # what it may do is not known: asked about in every mode
     )
 )  # fmt: skip

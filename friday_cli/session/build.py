@@ -13,6 +13,7 @@ from friday_cli.agents import system_prompt
 from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
+from friday_cli.agents.drivers import Drivers
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.provider_pool import ProviderPool
@@ -179,6 +180,7 @@ def _factory(
         overflow_folder=workspace.overflow.folder,
         sub_agents=sub_agents,
         schemas=KeptSchemas(context.env),
+        drivers=Drivers(tools.shared, workspace.overflow.folder),
     )
 
 

@@ -13,13 +13,13 @@ from friday_cli import __version__
 from friday_cli.agents.agent_factory import ROOT
 from friday_cli.core.protocol.errors import Unwritable
 from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
-from friday_cli.core.protocol.format import is_caller, is_demo
+from friday_cli.core.protocol.format import EXTERNAL, is_caller, is_demo
 from friday_cli.store.store import Store, new_id
 from friday_cli.system.paths import store_path, text_of
 
 from . import cleanup
 from .build import OwnedSession, build
-from .open_context import OpenContext, Options, read_context
+from .open_context import OpenContext, Options, read_context, with_only_sub_agent
 from .parts import SessionParts
 from .resume import EventHistory, resume_root
 from .workspace_found import workspace_found
@@ -38,8 +38,9 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         if options.resume:
             await store.reconcile()
             await history.read()
-            options = _options_as_before(options, history.records.get("a"))
+            options = _options_as_before(options, history.records.get("a"), history.records.get("a.1"))
         context = await read_context(options, env)
+        options = with_only_sub_agent(options, context)
         session = options.resume or new_id()
         owned = await _own_session(store, session, new=not options.resume)
         store = owned.store
@@ -108,10 +109,12 @@ async def _own_session(store: Store, session: str, *, new: bool) -> OwnedSession
         return OwnedSession(session, store, await store.own(session), f"This session is not saved: {error}")
 
 
-def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
-    """`options` with the profile and the model of the resumed session, unless they name others."""
+def _options_as_before(options: Options, record: AgentRecord | None, first: AgentRecord | None) -> Options:
+    """`options` with the profile and the model of the resumed session, unless they name others. `first`: its first sub-agent."""
     if record is None:
         return options
+    if first is not None and first.model.startswith(f"{EXTERNAL}/") and is_caller(record.model):
+        options = msgspec.structs.replace(options, below=first.profile)
     profile, model = options.profile, options.model
     if profile is None and record.profile != ROOT:
         profile = record.profile

@@ -14,8 +14,10 @@ import msgspec
 
 from friday_cli import config
 from friday_cli.agents.caller import Caller
+from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.subagents.tree import SubagentTree
@@ -47,7 +49,9 @@ class Options(msgspec.Struct, frozen=True):
     files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
     calls. `program`: what the Python program gives that opens the session in its own process. `steering`: the folder that
     stands for `cwd` where files of the project are read that steer agents; they are trusted. `needs_sandbox`: refuse to open
-    where commands would not be confined, unless the settings say so. `map_tool` makes the tool for batches."""
+    where commands would not be confined, unless the settings say so. `map_tool` makes the tool for batches. `below`: the profile of the agents
+    that are to be started below the main agent; if another program does their work, no model of Friday's own is needed. If it is `profile`
+    too, such an agent becomes the only sub-agent of a main agent that sends nothing."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -70,6 +74,7 @@ class Options(msgspec.Struct, frozen=True):
     steering: Path | None = None
     needs_sandbox: bool = False
     map_tool: MapToolMaker | None = None
+    below: str = ""
     now: Callable[[], float] = time.time
     """The time, in Unix seconds."""
     rng: random.Random = msgspec.field(default_factory=random.Random)
@@ -111,6 +116,34 @@ async def _with_server_limits(
     return await with_server_limits(choice, settings, env=env)
 
 
+def _external_choice(options: Options, found: profiles.Profiles) -> models.ModelChoice | None:
+    """What stands for the model of a main agent that sends nothing, because only agents of other programs are started below it;
+    None if the main agent needs a model. Raises UsageError for such a program as the main agent."""
+    named = {name: found.named(name) for name in (options.profile, options.below) if name}
+    main, below = named.get(options.profile or ""), named.get(options.below)
+    if main is not None and main.external is not None and main is not below:
+        raise UsageError(
+            f"The profile {main.name} runs {main.program}, which can be a sub-agent, not the main agent of a chat.",
+            hint=f'Use `friday ask --profile {main.name} "..."`, or let the main agent delegate to it.',
+        )
+    if below is None or below.external is None or options.model:
+        return None
+    return models.ModelChoice(EXTERNAL, below.program, source=f"profile {below.name}")
+
+
+def with_only_sub_agent(options: Options, context: OpenContext) -> Options:
+    """The options of a session whose main agent sends nothing and has one sub-agent, an external agent, if they ask for one."""
+    name = options.profile
+    if not name or name != options.below or context.profiles.get(name).external is None:
+        return options
+    limits = context.settings.limits
+    budget = Budget("this prompt", tokens=limits.max_tokens, cost=limits.max_cost)
+    limits = msgspec.structs.replace(limits, max_turns=None, timeout=None)  # those of the sub-agent
+    context.settings = msgspec.structs.replace(context.settings, limits=limits)
+    caller = Caller("friday-ask", budget)
+    return msgspec.structs.replace(options, profile=None, sub_agents=(name,), caller=caller)
+
+
 async def _sandbox(options: Options, settings: config.Settings, env: Mapping[str, str], cwd: Path) -> SandboxChoice:
     """What confines commands here. Raises UsageError if there is none and the options ask for one."""
     sandbox = await asyncio.to_thread(
@@ -137,10 +170,10 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
     models.remember_keys(settings.providers, env)
-    choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await _with_server_limits(choice, settings, env)
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
+    choice = _external_choice(options, found) or models.resolve(options.model, settings, env=env, effort=options.effort)
+    choice = await _with_server_limits(choice, settings, env)
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(steering, root=folder_trust.root, config=config_dir(env), trusted=follows)
     skills = find_skills(steering, folder_trust, env)

@@ -7,7 +7,10 @@ from uuid import uuid4
 
 from friday_cli.agents.caller import Caller, CallerProvider, model_below
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 
 from .main_agent import MainAgent
 from .parts import SessionParts
@@ -46,3 +49,15 @@ class ProgramCalls:
             caller.calls.clear()
             caller.budget = None
         return call.id
+
+    async def delegate(self, profile: str, task: str, title: str, **limits: Any) -> RunResult:
+        """Let the main agent delegate a task to a sub-agent, and wait for its end. `limits` are arguments of the call. Raises
+        FridayError if it is not started."""
+        known = {summary.path for summary in self._parts.tree.below("a")}
+        given = {name: value for name, value in limits.items() if value is not None}
+        await self.call(DELEGATE_TASK, {"profile": profile, "task": task, **given}, title)
+        started = [summary.end for summary in self._parts.tree.below("a") if summary.path not in known]
+        if not started or started[0] is None:
+            results = [one for message in self._main.agent.conversation.history for one in message.results]
+            raise FridayError(results[-1].text if results else "It was stopped before the sub-agent began.")
+        return started[0]

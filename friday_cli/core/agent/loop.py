@@ -282,6 +282,11 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
     except TimeoutError:
         error = f"No wrap-up within {services.policy.wrap_up_s:.0f} s."
     await close_calls(agent, services)
+    return wrapped_up(agent, why, whose, text, error)
+
+
+def wrapped_up(agent: Agent, why: str, whose: str, text: str, error: str) -> RunResult:
+    """The result of a run that was stopped by `why`: the `text` of its wrap-up, or what it had, and the `error` of the wrap-up."""
     result = text or agent.partial
     if why == "time":
         return RunResult("timeout", "time", result, error, whose, partial=not text)

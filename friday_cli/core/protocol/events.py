@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay, DiffDisplay
+from .external import ExternalSession as ExternalSession
 from .forecast import Forecast
 from .handover import Detached as Detached
 from .handover import HandedBack as HandedBack
@@ -374,7 +375,7 @@ AnyEvent = (
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
     | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
     | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
-    | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent
+    | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
 )  # fmt: skip
 
 

@@ -47,6 +47,10 @@ CALLER = "mcp-client"
 """The service that the log names for a main agent whose calls another program makes; the model is its name."""
 
 
+EXTERNAL = "external"
+"""The service that the log names for an agent whose work another program does; the model is the program."""
+
+
 def is_caller(model: str) -> bool:
     """Whether the main agent with this `provider/model` sends no requests: another program makes its calls."""
     return model.startswith(f"{CALLER}/")

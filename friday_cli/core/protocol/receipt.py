@@ -80,6 +80,8 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     lines: dict[str, tuple[tuple[int, int], ...]] = {}
     unknown: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
+    """What the program of an external agent says that it did."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -112,6 +114,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     skills: dict[str, str] = {}
     taken_over: tuple[PersonPart, ...] = ()
     """When a person worked with it in place of its parent."""
+    reported: tuple[str, ...] = ()
+    """What the program of an external agent says that it did, and Friday did not see."""
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
@@ -133,6 +137,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out.extend(
             f"ran: {_one_line(c.command, COMMAND_HEAD, COMMAND_TAIL)} -> {_how_it_ended(c)}" for c in self.commands
         )
+        out.extend(f"reported by it: {text}" for text in self.reported)
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"not fetched: {url}" for url in self.not_fetched)
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
@@ -231,6 +236,7 @@ class ReceiptBuilder:
         self._lines = {path: set(spans) for path, spans in receipt.lines_read.items()}
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._rewritten = list(receipt.rewritten)
+        self._reported: dict[str, None] = dict.fromkeys(receipt.reported)
         self._skills = dict(receipt.skills)
         self._taken_over = {part.since: part for part in receipt.taken_over}
         self._cached: Receipt | None = receipt
@@ -269,6 +275,7 @@ class ReceiptBuilder:
             (self._found, facts.found),
             (self._not_fetched, facts.not_fetched),
             (self._unknown, facts.unknown),
+            (self._reported, facts.reported),
         ):
             if new_names:
                 known.update(dict.fromkeys(new_names))
@@ -339,6 +346,7 @@ class ReceiptBuilder:
                 rewritten=tuple(self._rewritten),
                 skills=dict(self._skills),
                 taken_over=tuple(self._taken_over.values()),
+                reported=tuple(self._reported),
             )
         return self._cached
 
@@ -361,6 +369,7 @@ class ReceiptBuilder:
             lines_read=now.lines_read,
             unknown=now.unknown,
             rewritten=now.rewritten[len(then.rewritten) :],
+            reported=now.reported[len(then.reported) :],
             taken_over=tuple(part for part in now.taken_over if part not in then.taken_over),
             skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},
         )

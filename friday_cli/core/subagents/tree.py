@@ -18,7 +18,7 @@ from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
-from .driver import ModelDriver
+from .driver import Driver
 from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text, stopped_with
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
@@ -36,6 +36,9 @@ class AgentHost(Protocol):
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it. Raises ToolError, LimitReached."""
+
+    def driver(self, agent: Agent) -> Driver:
+        """What does the work of an agent in its next run."""
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Prepare an agent for a run, before its first event."""
@@ -133,7 +136,7 @@ class SubagentTree:
         """Start a run of an agent, after adding `message` to its history."""
         for limiter in self.services.rate_limiters.values():
             limiter.new_run()
-        before, driver = self._summaries.get(agent.path), ModelDriver(agent, self.services)
+        before, driver = self._summaries.get(agent.path), self._host.driver(agent)
         node = self._nodes[agent.path] = AgentRun(agent, driver, spec, before.kept if before else None)
         if depth_of(agent.path):
             self._numbers.add(agent.path)

@@ -73,6 +73,15 @@ class Profiles(msgspec.Struct, frozen=True):
             f"There is no profile {name!r}.", hint=f"{hint}Available: {', '.join(names[:MAX_NAMES])}{more}."
         )
 
+    def named(self, name: str) -> Profile:
+        """As `get`, for a name that a person gave: also one of the profiles of external agents that come with Friday. Those are
+        offered to no model before a person names them."""
+        if name not in self.found and (file := shipped_folder() / "external" / f"{name}.md").is_file():
+            search = _ProfileSearch(TOKENS_HARD, None)
+            search.add(file, "shipped", search.parsed(file, "shipped", frontmatter.contents(file)))
+            self.found.update(search.found)
+        return self.get(name)
+
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:
         """The profiles that an agent with profile `parent` may delegate to; None: the main agent, which may use all."""
         names = self.names()

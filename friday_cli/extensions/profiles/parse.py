@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import msgspec
+
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
@@ -74,6 +76,8 @@ class _FieldReader:
             sub_agents = ()
         body = self._body.strip()
         prompt = sanitize(body)
+        if not prompt and "external" in self._fields.values:
+            prompt = "Do the task, and return the result."
         if len(prompt) < len(body):
             self._fields.note(f"{len(body) - len(prompt)} invisible characters were removed from the prompt.")
         if not prompt:
@@ -84,7 +88,7 @@ class _FieldReader:
         if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
             self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
         servers, inline = self._servers()
-        return Profile(
+        profile = Profile(
             name=name,
             description=self._fields.text("description", required=not self._fields.imported)
             or prompt.split("\n")[0][:200],
@@ -114,6 +118,26 @@ class _FieldReader:
             path=self._fields.path,
             origin=self._origin,
             imported=self._fields.imported,
+            notices=tuple(self._fields.notices),
+        )
+        return profile if "external" not in self._fields.values else self._external(profile, token_cap)
+
+    def _external(self, profile: Profile, token_cap: int) -> Profile:
+        """The profile of an agent whose work another program does, with the limits that it has then."""
+        from . import external  # few profiles name a program
+
+        own = self._origin == "user"
+        program = external.read(self._fields, own=own)
+        return msgspec.structs.replace(
+            profile,
+            external=program,
+            max_token_budget=profile.max_token_budget or min(token_cap, external.TOKENS),
+            max_iterations=profile.max_iterations or external.TURNS,
+            timeout=profile.timeout or external.TIMEOUT_S,
+            allowed_tools="*" if profile.allowed_tools is None else profile.allowed_tools,
+            isolation="worktree",
+            sub_agents=(),
+            supervision="",
             notices=tuple(self._fields.notices),
         )
 

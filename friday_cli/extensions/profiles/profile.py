@@ -33,6 +33,20 @@ TOKENS_USEFUL = 10_000
 """A child with fewer tokens rarely reaches a result."""
 
 
+Wire = Literal["anthropic", "openai", "gemini", "none"]
+"""The API in which a program speaks to its model; none: Friday cannot count its requests."""
+
+
+class ExternalAgent(msgspec.Struct, frozen=True):
+    """The program that does the work of an agent. `name`: one that Friday knows, "" for one that the user describes by its `argv`
+    (it speaks the Agent Client Protocol on its standard input and output), more variables for it, and its wire."""
+
+    name: str
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    wire: Wire = "none"
+
+
 class Profile(msgspec.Struct, frozen=True):
     """A kind of sub-agent.
 
@@ -44,7 +58,7 @@ class Profile(msgspec.Struct, frozen=True):
     default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
     `mcp_servers`: MCP servers whose tools it may use, if its parent may; `mcp_inline`: those of them that it defines itself, as
     written. `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load
-    (None: those of its parent); `preload_skills`: those that are in its first message.
+    (None: those of its parent); `preload_skills`: those that are in its first message. `external`: the program that does its work.
     """
 
     name: str
@@ -76,6 +90,12 @@ class Profile(msgspec.Struct, frozen=True):
     skills: tuple[str, ...] | None = None
     preload_skills: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    external: ExternalAgent | None = None
+
+    @property
+    def program(self) -> str:
+        """What people call the program that does its work, "" if a model does."""
+        return "" if self.external is None else self.external.name or self.name
 
     @property
     def limits(self) -> Limits:

@@ -1,14 +1,22 @@
-"""Reads the prompt of `friday ask`: the argument and standard input."""
+"""Reads the prompt of `friday ask`: the argument, standard input, and the command that it begins with."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import stat
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.session.attachments import PromptText, prompt_of_command
+
+if TYPE_CHECKING:
+    from friday_cli.extensions.tool_lists import Restriction
+    from friday_cli.session.session import Session
 
 FIRST_BYTE_S = 3.0
 """Seconds to wait for piped input when the prompt is an argument."""
@@ -69,3 +77,29 @@ def _read_all() -> bytes:
 
 def _decoded(data: bytes) -> str:
     return data.decode("utf-8-sig", "replace").replace("\0", "")
+
+
+class PromptCommand(NamedTuple):
+    """What a prompt means. `preface`: text before the message; `note`: for the person."""
+
+    message: str | PromptText
+    preface: str = ""
+    note: str = ""
+    restriction: Restriction | None = None
+
+
+async def read_command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -> PromptCommand:
+    """The custom command or the skill that `prompt` begins with, else the prompt itself."""
+    from friday_cli.extensions.commands import find_command, load, unknown_note
+
+    customs = await asyncio.to_thread(load, cwd, trusted=trusted)
+    found = find_command(prompt, customs)
+    if found is None:
+        return PromptCommand(prompt, note=unknown_note(prompt, customs))
+    custom, rest = found
+    if custom.skill is None:
+        return PromptCommand(
+            prompt_of_command(custom, rest), note=custom.skipped_note(), restriction=custom.restrictions()
+        )
+    preface, message, note = await session.skills.load(custom.skill, rest)
+    return PromptCommand(message, preface, note, custom.restrictions())

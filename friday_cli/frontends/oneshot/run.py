@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,26 +21,24 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
-from friday_cli.session.attachments import PromptText, prompt_of_command
+from friday_cli.session.attachments import PromptText
 from friday_cli.session.session import Session
 from friday_cli.system.paths import working_folder
 from friday_cli.view.follower import SessionFollower
 
 from ..options import session_options
-from .input import read_prompt
+from .input import PromptCommand, read_command, read_prompt
 from .output import JsonWriter, OutputWriter, StreamWriter, TextWriter
 from .pipe_output import pipe_output
 from .signals import SignalHandler
 from .terminal import remark
 
 if TYPE_CHECKING:
-    from friday_cli.extensions.tool_lists import Restriction
-
     from ..host.owner import BackgroundOwner
 
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
-_LIMITS = ("max_turns", "max_tokens", "max_cost", "timeout")
+_LIMITS = ("max_tokens", "max_cost", "max_turns", "timeout")
 _SETTINGS = {name: name for name in ("fallback_model", "subagent_model")} | {"assume_price": "limits.assume_price"}
 """Options and the settings that they set."""
 
@@ -170,35 +168,44 @@ async def _ask(
             steering=steering,
             needs_sandbox=values["ci"],
             attended=bool(values["background"]),
+            below=values["profile"] or "",
         )
         session = await Session.open(options)
         gc.freeze()  # imported modules stay; only objects of the run are collected from here on
         gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
         gc.enable()
         run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-        command = _Command(prompt)
-
-        async def send(text: str, images: tuple[Image, ...]) -> RunResult:
-            if agent:
-                given = Limits(values["max_tokens"], values["max_cost"], values["max_turns"], values["timeout"])
-                started = await session.start_agent(agent, text, schema=schema, limits=given)
-                return await session.result(started)
-            text = f"{command.preface}\n\n{text}" if command.preface else text
-            return await session.prompt(
-                text, task=prompt, images=images, schema=schema, restriction=command.restriction
-            )
+        command = PromptCommand(prompt)
 
         try:
             if values["background"]:
                 run.serve()
             if prompt.startswith("/") and not agent:
                 trusted = values["trust"] or steering is not None
-                command = await _command(session, prompt, steering or cwd, trusted=trusted)
+                command = await read_command(session, prompt, steering or cwd, trusted=trusted)
                 if command.note:
                     show(command.note)
-            return await run.answer(command.message, piped, show, send)
+            asked = values | {"prompt": prompt, "json_schema": schema}
+            return await run.answer(command.message, piped, show, partial(_send, session, asked, command))
         finally:
             await run.close()
+
+
+async def _send(
+    session: Session, values: dict[str, Any], command: PromptCommand, text: str, images: tuple[Image, ...]
+) -> RunResult:
+    """Have a text answered: by the agent of --resume-agent, by the only sub-agent, or by the main agent. `values`: those of the command,
+    with the whole prompt and the schema itself."""
+    schema, given = values["json_schema"], Limits(*(values[name] for name in _LIMITS))
+    if agent := _agent_of(values):
+        return await session.result(await session.start_agent(agent, text, schema=schema, limits=given))
+    text = f"{command.preface}\n\n{text}" if command.preface else text
+    if session.program is not None:  # an external agent is the only sub-agent
+        limits = {"max_tokens": given.tokens, "max_iterations": given.turns, "timeout_s": given.time_s}
+        return await session.program.delegate(values["profile"], text, values["prompt"], schema=schema, **limits)
+    return await session.prompt(
+        text, task=values["prompt"], images=images, schema=schema, restriction=command.restriction
+    )
 
 
 @asynccontextmanager
@@ -217,30 +224,6 @@ async def _steering(values: dict[str, Any], cwd: Path, show: Callable[[str], Non
         yield taken.folder
     finally:
         taken.close()
-
-
-class _Command(NamedTuple):
-    """What a prompt means. `preface`: text before the message; `note`: for the person."""
-
-    message: str | PromptText
-    preface: str = ""
-    note: str = ""
-    restriction: Restriction | None = None
-
-
-async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -> _Command:
-    """The custom command or the skill that `prompt` begins with, else the prompt itself."""
-    from friday_cli.extensions.commands import find_command, load, unknown_note
-
-    customs = await asyncio.to_thread(load, cwd, trusted=trusted)
-    found = find_command(prompt, customs)
-    if found is None:
-        return _Command(prompt, note=unknown_note(prompt, customs))
-    custom, rest = found
-    if custom.skill is None:
-        return _Command(prompt_of_command(custom, rest), note=custom.skipped_note(), restriction=custom.restrictions())
-    preface, message, note = await session.skills.load(custom.skill, rest)
-    return _Command(message, preface, note, custom.restrictions())
 
 
 async def _session_to_resume(values: dict[str, Any], cwd: Path) -> str | None:
@@ -286,7 +269,7 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
         case _:
             plain = values["ci"]
             writer = TextWriter(quiet=values["quiet"], badge=session.facts.badge, saved=session.kept, plain=plain)
-    writer.path = _agent_of(values) or "a"
+    writer.path = _agent_of(values) or ("a" if session.program is None else "a.1")
     if values["ci"]:
         from .ci import CIWriter
 

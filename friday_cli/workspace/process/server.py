@@ -104,6 +104,10 @@ class ServerProcess:
         self._writer.write(data)
         await self._writer.drain()
 
+    def send(self, data: bytes) -> None:
+        """As `write`, without waiting until it is written."""
+        self._writer.write(data)
+
     async def wait(self) -> None:
         """Wait until it and all its processes have ended. Raises ToolError if it could not be started."""
         await self._process.wait()

@@ -1,0 +1,31 @@
+"""Stands for the model of an external agent: Friday itself sends it nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.format import EXTERNAL
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Chunk, Request
+
+WINDOW = 10_000_000
+"""Tokens of context: so many that Friday never compacts the history, which is the program's."""
+
+
+class ExternalProvider:
+    """Implements `Provider` for the program `program`, which sends its own requests."""
+
+    def __init__(self, program: str) -> None:
+        self.name, self.model = EXTERNAL, program
+        self.window, self.max_output = WINDOW, 1
+        self.rate_limit_key, self.badge = f"{EXTERNAL}-{program}", ""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Raises ProviderError: nothing is sent to a program's model by Friday."""
+        raise ProviderError("config", f"{self.model} is another program, which sends its requests itself.")
+        yield  # makes this a generator
+
+    def cost(self, usage: Usage) -> float | None:
+        """Always 0: nothing is sent. What the program sends is priced request by request."""
+        return 0.0

@@ -1,0 +1,132 @@
+"""Requests of an external agent for a permission: each is judged as the call of Friday's tool that does the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.agent.agent import Agent, HookOutcome, Services
+from friday_cli.core.agent.call_permission import require_permission
+from friday_cli.core.agent.understood_call import as_understood
+from friday_cli.core.protocol.errors import FridayError, PermissionDenied
+from friday_cli.core.protocol.events import ToolFinished
+from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import WEB_FETCH
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.tool_catalog import BASH, EXTERNAL, READ_FILE, TOOLS, WRITE_FILE
+
+from .updates import Updates, bounded, command_of, paths_of
+
+
+class _ExternalArguments(msgspec.Struct, frozen=True):
+    """What a program asks about that no tool of Friday does."""
+
+    title: str
+
+
+async def _not_run(context: ToolContext, args: _ExternalArguments) -> Output:
+    return Output("The program does it itself.", error=True)
+
+
+def external_tool(name: str) -> Tool:
+    """Stands for what no tool of Friday does, in rules `external(NAME:title)`."""
+    return Tool(
+        _not_run,
+        TOOLS[EXTERNAL],
+        args=_ExternalArguments,
+        description="What another program does.",
+        subjects=lambda args, workspace: (f"{name}:{sanitize_line(args.title, 200)}",),
+        title=lambda args: sanitize_line(args.title, 200),
+    )
+
+
+class Questions:
+    """Answers the questions of one agent's program, which is called `name`."""
+
+    def __init__(self, agent: Agent, services: Services, name: str, updates: Updates) -> None:
+        self._agent, self._services, self._name, self._updates = agent, services, name, updates
+        self.open = 0
+        """The questions that wait for an answer."""
+        self.closed = False
+        """Whether all questions are refused: the agent hands back what it has."""
+
+    async def permission(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The answer to `session/request_permission`."""
+        given = params.get("toolCall")
+        fields: dict[str, Any] = given if isinstance(given, dict) else {}
+        ident = str(fields.get("toolCallId") or "")[:200]
+        known = self._updates.calls.get(ident)
+        merged = {**(known.fields if known else {}), **bounded(fields)}
+        options = params.get("options")
+        rows = [row for row in options if isinstance(row, dict)] if isinstance(options, list) else []
+        self.open += 1
+        try:
+            reason = await self._refusal(self._updates.call_id(ident), merged)
+        finally:
+            self.open -= 1
+        wanted = "reject_once" if reason else "allow_once"
+        chosen = next((row.get("optionId") for row in rows if row.get("kind") == wanted), None)
+        if chosen is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+    async def _refusal(self, call_id: str, fields: dict[str, Any]) -> str:
+        """Why a call may not be made, "" if it may."""
+        if self.closed:
+            return "The agent is being stopped."
+        tool = ""
+        try:
+            for tool, arguments in self._as_our_calls(fields):
+                await self._judge(ToolCall(call_id, tool, arguments))
+        except FridayError as error:
+            self._log_denied(call_id, tool, str(error))
+            return str(error)
+        return ""
+
+    def _as_our_calls(self, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """What the program wants to do, as calls of Friday's tools: one for each file."""
+        kind, raw = fields.get("kind"), fields.get("rawInput")
+        if kind == "execute" and (command := command_of(fields)):
+            return [(BASH, {"command": command})]
+        paths = paths_of(fields)
+        if kind in ("edit", "delete", "move") and paths:
+            return [(WRITE_FILE, {"path": path, "content": _new_text(fields, path)}) for path in paths]
+        if kind in ("read", "search") and paths:
+            return [(READ_FILE, {"path": path}) for path in paths]
+        url = raw.get("url") if isinstance(raw, dict) else None
+        if kind == "fetch" and isinstance(url, str):
+            return [(WEB_FETCH, {"url": url})]
+        title = str(fields.get("title") or kind or "an unnamed action")
+        return [(EXTERNAL, {"title": title})]
+
+    async def _judge(self, call: ToolCall) -> None:
+        """Raises PermissionDenied, ToolError, StopRun."""
+        agent, services = self._agent, self._services
+        tool = external_tool(self._name) if call.name == EXTERNAL else agent.conversation.tools.get(call.name)
+        if tool is None:
+            raise PermissionDenied(f"The profile {agent.profile} does not have {call.name}.")
+        known = as_understood(agent, tool, tool.understand(call.arguments).arguments)
+        hooked = HookOutcome()
+        if services.hooks is not None:
+            hooked = await services.hooks.before_call(agent, call, tool, known.arguments, known.wanted)
+            if hooked.stop or hooked.arguments is not None:
+                raise PermissionDenied(hooked.stop or "A hook changed this call, and another program would make it.")
+        permit = await require_permission(agent, services, call, known, known.wanted, hooked)
+        if permit.command:
+            raise PermissionDenied(f"The user wants another command: {permit.command}")
+
+    def _log_denied(self, call_id: str, tool: str, reason: str) -> None:
+        self._agent.receipt_builder.add(tool, "denied", ToolFacts())
+        self._services.log.emit_soon(self._agent.path, ToolFinished(call_id, tool, "denied", text=reason))
+
+
+def _new_text(fields: dict[str, Any], path: str) -> str:
+    """The content that a file would have, as far as the program shows it."""
+    content = fields.get("content")
+    for row in content if isinstance(content, list) else ():
+        if isinstance(row, dict) and row.get("path") == path and isinstance(row.get("newText"), str):
+            return str(row["newText"])
+    return ""

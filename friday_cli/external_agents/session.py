@@ -1,0 +1,69 @@
+"""The session of an external agent's program: a new one, or that of an earlier run, in the mode and with the model of the profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.extensions.profiles.profile import Profile
+from friday_cli.jsonrpc.connection import RpcError
+
+from .connection import SESSION_S, AcpConnection, ProgramFailed
+from .programs import program_of
+
+
+async def open_session(connection: AcpConnection, profile: Profile, folder: str, earlier: str) -> tuple[str, bool]:
+    """The id of a session in `folder`, and whether it is the `earlier` one ("" for none), which the program then knows. Raises
+    ProgramFailed."""
+    place: dict[str, Any] = {"cwd": folder, "mcpServers": []}
+    for method in _ways_to_continue(connection.features) if earlier else ():
+        try:
+            answer = await connection.request(method, {**place, "sessionId": earlier}, SESSION_S)
+        except RpcError:
+            continue
+        await _choose(connection, profile, earlier, answer)
+        return earlier, True
+    try:
+        answer = await connection.request("session/new", place, SESSION_S)
+    except RpcError as error:
+        raise ProgramFailed(f"{profile.program} opened no session: {sanitize_line(error.message, 300)}") from None
+    ident = answer.get("sessionId") if isinstance(answer, dict) else None
+    if not isinstance(ident, str) or not ident:
+        raise ProgramFailed(f"{profile.program} opened a session without an id.")
+    await _choose(connection, profile, ident, answer)
+    return ident, False
+
+
+def _ways_to_continue(features: dict[str, Any]) -> list[str]:
+    """The methods by which a program continues an earlier session, the best first."""
+    offered = features.get("agentCapabilities")
+    offered = offered if isinstance(offered, dict) else {}
+    sessions = offered.get("sessionCapabilities")
+    resumes = isinstance(sessions, dict) and sessions.get("resume") is not None
+    return [*(["session/resume"] if resumes else []), *(["session/load"] if offered.get("loadSession") is True else [])]
+
+
+async def _choose(connection: AcpConnection, profile: Profile, session: str, answer: Any) -> None:
+    """Set the mode in which the program asks before it acts, and the model of the profile. Raises ProgramFailed."""
+    assert profile.external is not None, "only for such a profile"
+    mode = program_of(profile.external).mode
+    given: dict[str, Any] = answer if isinstance(answer, dict) else {}
+    modes = given.get("modes")
+    if mode and isinstance(modes, dict) and modes.get("currentModeId") != mode:
+        await _set(connection, "session/set_mode", {"sessionId": session, "modeId": mode}, f"the mode {mode}")
+    if wanted := profile.model:
+        rows = given.get("configOptions")
+        options = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        option = next((row for row in options if row.get("category") == "model"), None)
+        method, params = "session/set_model", {"sessionId": session, "modelId": wanted}
+        if option is not None:
+            method = "session/set_config_option"
+            params = {"sessionId": session, "configId": str(option.get("id")), "value": wanted}
+        await _set(connection, method, params, f"the model {wanted}")
+
+
+async def _set(connection: AcpConnection, method: str, params: dict[str, Any], what: str) -> None:
+    try:
+        await connection.request(method, params, SESSION_S)
+    except RpcError as error:
+        raise ProgramFailed(f"The program did not accept {what}: {sanitize_line(error.message, 200)}") from None

@@ -1,0 +1,61 @@
+"""The turns and the limits of an external agent: one turn is one request of its program to a model, as far as it is known."""
+
+from __future__ import annotations
+
+import asyncio
+
+from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.limits.budget import LimitReached
+from friday_cli.core.protocol.events import TurnFinished, TurnStarted
+from friday_cli.core.protocol.messages import Usage
+
+
+class Turns:
+    """Counts, charges and logs the turns of a run. `limited` has the first limit that is reached."""
+
+    def __init__(self, agent: Agent, services: Services) -> None:
+        self._agent, self._log = agent, services.log
+        self.limited: asyncio.Future[LimitReached] = asyncio.get_running_loop().create_future()
+        self.wrapping = False
+        """Whether the last turn is being taken: no limit stops it."""
+        self.context = 0
+        """Tokens of the program's context, as far as they are known."""
+        self._open = False
+
+    def check(self) -> None:
+        """Raises LimitReached if no further turn may begin."""
+        self._agent.budget.check()
+        if self._agent.turn >= self._agent.max_turns:
+            raise LimitReached("iterations", self._agent.path)
+
+    def stop_at(self, limit: LimitReached) -> None:
+        """A limit is reached."""
+        if not self.limited.done():
+            self.limited.set_result(limit)
+
+    def begin(self) -> bool:
+        """A turn begins; False if no more are allowed."""
+        agent = self._agent
+        self.end(Usage(), "tool_use")
+        if agent.turn >= agent.max_turns and not self.wrapping:
+            self.stop_at(LimitReached("iterations", agent.path))
+            return False
+        agent.turn += 1
+        self._open = True
+        self._log.emit_soon(agent.path, TurnStarted(agent.turn, self.wrapping, self.context))
+        return True
+
+    def end(self, usage: Usage, stop: str) -> None:
+        """A turn ends, or what it used becomes known later."""
+        if self._open or usage != Usage():
+            self._open = False
+            self._log.emit_soon(self._agent.path, TurnFinished(self._agent.turn, usage, stop, self.context))
+
+    def charge(self, usage: Usage) -> None:
+        """The program says that it used this."""
+        self._agent.account(usage)
+        self._agent.budget.charge(usage.billed, usage.cost_usd)
+        try:
+            self._agent.budget.check()
+        except LimitReached as limit:
+            self.stop_at(limit)

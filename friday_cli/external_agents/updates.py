@@ -1,0 +1,221 @@
+"""What an external agent says that it does, as events of Friday. All of it is its word: nothing here is evidence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.protocol.events import MessageAdded, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
+from friday_cli.core.protocol.messages import Message, ResultStatus, Text
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
+
+from .turns import Turns
+
+REPORTED = "{kind} (reported)"
+"""The name in the log of a call that the program says it makes."""
+KINDS = frozenset(("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"))
+"""The kinds of calls of the protocol."""
+MOST_CALLS = 2_000
+"""Calls of one run that are logged."""
+MOST_TEXT = 1_000_000
+"""Characters of text of one run that are kept."""
+OUTPUT_CHARS = 4_000
+"""Characters of a call's output that are kept."""
+_ENDS: dict[str, ResultStatus] = {"completed": "ok", "failed": "error"}
+
+
+class ReportedCall(msgspec.Struct):
+    """A call that the program reports: its `fields` as of now."""
+
+    id: str
+    fields: dict[str, Any]
+    began: float
+    ended: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its kind in the protocol."""
+        kind = self.fields.get("kind")
+        return kind if isinstance(kind, str) and kind in KINDS else "other"
+
+    @property
+    def tool(self) -> str:
+        """Its name in the log."""
+        return REPORTED.format(kind=self.kind)
+
+    @property
+    def title(self) -> str:
+        """One line for people."""
+        return sanitize_line(str(self.fields.get("title") or command_of(self.fields) or self.kind), 300)
+
+
+class Updates:
+    """Takes the updates of a run. A turn begins where the program seems to have sent a new request to its model. The text after its last
+    call is `last_text`."""
+
+    def __init__(self, agent: Agent, services: Services, turns: Turns) -> None:
+        self._agent, self._log, self._turns = agent, services.log, turns
+        self.calls: dict[str, ReportedCall] = {}
+        self.commands: list[tuple[str, str]] = []
+        """The commands that it says it ran, each with its status."""
+        self.changed: dict[str, None] = {}
+        """The files that it says it changed."""
+        self.cost_usd: float | None = None
+        """US dollars of its session, as it says."""
+        self.last_text = ""
+        self._text: list[str] = []
+        self._length = self._whole = self._thought = 0
+        self._new_request = True
+
+    def prompted(self) -> None:
+        """A prompt is being sent: what comes next is of a new request."""
+        self._new_request = True
+        self.last_text = ""
+
+    def take(self, update: dict[str, Any]) -> None:
+        """One update; an unknown or wrong one says nothing."""
+        kind = update.get("sessionUpdate")
+        if kind in ("agent_message_chunk", "agent_thought_chunk"):
+            content = update.get("content")
+            text = content.get("text") if isinstance(content, dict) else None
+            if isinstance(text, str) and text:
+                self._begin_request()
+                self._say(text) if kind == "agent_message_chunk" else self._think(text)
+        elif kind in ("tool_call", "tool_call_update") and isinstance(update.get("toolCallId"), str):
+            self._call(update)
+        elif kind == "usage_update":
+            self._usage(update)
+
+    def _begin_request(self) -> None:
+        if self._new_request:
+            self._new_request = False
+            self._turns.begin()
+            self._length = self._thought = 0
+
+    def _say(self, text: str) -> None:
+        text = sanitize(text)[: MOST_TEXT - self._whole]
+        self._whole += len(text)
+        if text:
+            self._log.live(self._agent.path, TextDelta(self._agent.turn, 1, self._length, text))
+            self._length += len(text)
+            self._text.append(text)
+            self._agent.streaming += text
+
+    def _think(self, text: str) -> None:
+        text = sanitize(text)[: MOST_TEXT - self._whole]
+        self._whole += len(text)
+        self._log.live(self._agent.path, ThinkingDelta(self._agent.turn, 1, self._thought, text))
+        self._thought += len(text)
+
+    def flush(self) -> str:
+        """Log the text since the last call. Returns it."""
+        text = "".join(self._text).strip()
+        self._text.clear()
+        self._agent.streaming = ""
+        if text:
+            self.last_text = text
+            self._agent.texts.append(text)
+            message = Message("assistant", (Text(text),), origin=self._agent.model)
+            self._agent.conversation.history.append(message)
+            self._log.emit_soon(self._agent.path, MessageAdded(message))
+        return text
+
+    def _call(self, update: dict[str, Any]) -> None:
+        ident = str(update["toolCallId"])[:200]
+        call = self.calls.get(ident)
+        if call is None:
+            if len(self.calls) >= MOST_CALLS:
+                return
+            self._begin_request()
+            self.flush()
+            self.last_text = ""
+            call = self.calls[ident] = ReportedCall(self.call_id(ident), {}, asyncio.get_running_loop().time())
+            call.fields = bounded(update)
+            self._log.emit_soon(self._agent.path, ToolStarted(call.id, call.tool, call.title))
+        else:
+            call.fields |= {key: value for key, value in bounded(update).items() if value is not None}
+        status = _ENDS.get(str(update.get("status")))
+        if status is not None and not call.ended:
+            self._end(call, status)
+
+    def call_id(self, ident: str) -> str:
+        """The id in the log of a call of the program."""
+        return f"x{self._agent.run}-{sanitize_line(ident, 100)}"
+
+    def _end(self, call: ReportedCall, status: ResultStatus) -> None:
+        call.ended = self._new_request = True
+        facts = ToolFacts()
+        if call.kind == "execute" and (command := command_of(call.fields)):
+            self.commands.append((command, status))
+            facts = ToolFacts(reported=(f"ran {sanitize_line(command, 300)} -> {status}",))
+        elif call.kind in ("edit", "delete", "move") and status == "ok":
+            paths = paths_of(call.fields)
+            self.changed |= dict.fromkeys(paths)
+            facts = ToolFacts(reported=tuple(f"changed {sanitize_line(path, 300)}" for path in paths))
+        took = asyncio.get_running_loop().time() - call.began
+        self._agent.receipt_builder.add(call.tool, status, facts)
+        done = ToolFinished(call.id, call.tool, status, took, facts=facts, text=_output(call.fields))
+        self._log.emit_soon(self._agent.path, done)
+
+    def end_open_calls(self) -> None:
+        """The prompt is over: calls without an end are cancelled."""
+        for call in self.calls.values():
+            if not call.ended:
+                self._end(call, "cancelled")
+
+    def _usage(self, update: dict[str, Any]) -> None:
+        used, cost = update.get("used"), update.get("cost")
+        if isinstance(used, int) and 0 <= used < 10**9:
+            self._turns.context = used
+        amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency", "USD") == "USD" else None
+        if isinstance(amount, int | float) and 0 <= amount < 10**6:
+            self.cost_usd = float(amount)
+
+
+def bounded(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a call that are read, if they are not too long."""
+    kept = {key: fields.get(key) for key in ("title", "kind", "rawInput", "locations", "content", "rawOutput")}
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def command_of(fields: dict[str, Any]) -> str:
+    """The command line of a call, "" if it names none."""
+    raw = fields.get("rawInput")
+    command = raw.get("command", raw.get("cmd")) if isinstance(raw, dict) else None
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        import shlex
+
+        shells = ("bash", "sh", "zsh")
+        if len(command) == 3 and command[0].rpartition("/")[2] in shells and command[1] in ("-c", "-lc"):
+            return str(command[2])
+        return shlex.join(command)
+    if isinstance(command, str):
+        return command
+    return str(fields.get("title") or "").strip().strip("`") if fields.get("kind") == "execute" else ""
+
+
+def paths_of(fields: dict[str, Any]) -> list[str]:
+    """The files that a call names."""
+    found: list[object] = []
+    content, locations, raw = fields.get("content"), fields.get("locations"), fields.get("rawInput")
+    for rows, key in ((content, "path"), (locations, "path")):
+        found += [row.get(key) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if not any(found) and isinstance(raw, dict):
+        found += [raw.get(key) for key in ("file_path", "filePath", "path", "absolute_path")]
+        changes = raw.get("changes")
+        found += list(changes) if isinstance(changes, dict) else []
+    return list(dict.fromkeys(path for path in found if isinstance(path, str) and path))[:100]
+
+
+def _output(fields: dict[str, Any]) -> str:
+    """What a call printed or returned, as the program says."""
+    content, texts = fields.get("content"), []
+    for row in content if isinstance(content, list) else ():
+        inner = row.get("content") if isinstance(row, dict) else None
+        if isinstance(inner, dict) and isinstance(inner.get("text"), str):
+            texts.append(inner["text"])
+    return sanitize("\n".join(texts))[:OUTPUT_CHARS]
