@@ -167,10 +167,15 @@ def main() -> None:
     for model in VENDORS:
         for kind in (day, children):
             found = kind(model)
-            share = found.cache.read / max(1, found.cache.repeatable)
-            print(
-                f"{model} {kind.__name__}: {len(found.requests)} requests, ${found.spent.cost_usd:.2f}, {share:.1%} of what repeats read"
+            share, spent = found.cache.read / max(1, found.cache.repeatable), found.spent
+            parts = (
+                f"${found.cost(Usage(**{name: 1_000})) * getattr(spent, name) / 1_000:.2f} {name}"  # type: ignore[operator]
+                for name in ("input", "cache_read", "cache_write", "output")
             )
+            print(
+                f"{model} {kind.__name__}: {len(found.requests)} requests, {len(found.refreshed)} refreshes, ${spent.cost_usd:.2f}"
+            )
+            print(f"    {', '.join(parts)}; {share:.1%} of what repeats read")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def _block(tier: object, data: dict[str, Any], *, marked: bool | None = None) ->
 def _claude(body: dict[str, Any]) -> list[Block]:
     output = body.get("output_config", {})
     everything = [body["model"], output.get("format")]
-    said = [*everything, body.get("tool_choice"), body.get("thinking"), output.get("effort")]
+    said = [*everything, *map(body.get, ("tool_choice", "thinking")), *map(output.get, ("effort", "task_budget"))]
     blocks = [_block(everything, tool) for tool in body.get("tools", ())]
     blocks += [_block(everything, part) for part in body.get("system", ())]
     for message in body["messages"]:

@@ -102,6 +102,8 @@ class Conversation(msgspec.Struct, eq=False):
     """Tokens of the conversation after the last reply."""
     sent: int = 0
     """Tokens of the prompt of the last reply."""
+    task_left: int = 0
+    """Tokens that were left of its budget when its history was compacted; 0: it was not."""
     cache_missed: bool = False
     """Whether the service did not use its cache for the last reply."""
     last_request: LastRequest | None = None

@@ -70,6 +70,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     skills = kept_skills(history, request, conversation.provider.window)
     conversation.history = [user("\n\n".join(texts), source="harness"), *kept_plan(history), *skills, *request]
     conversation.context = conversation.sent = 0
+    conversation.task_left = int(agent.budget.left("tokens")) if agent.budget.tokens.limit else 0
     after = await measured(agent, most)
     await services.log.emit(
         agent.path,

@@ -76,6 +76,8 @@ def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1,
         effort=conversation.effort,
         cache_key=conversation.cache_key,
         temperature=conversation.temperature,
+        task_tokens=int(agent.budget.tokens.limit or 0),
+        task_left=conversation.task_left,
         provider_state=conversation.provider_state,
     )
 

@@ -39,6 +39,10 @@ class Request(msgspec.Struct, frozen=True):
     effort: Effort | None = None
     cache_key: str = ""
     temperature: float | None = None
+    task_tokens: int = 0
+    """Tokens that the agent may use for its task in all its requests; 0: no limit."""
+    task_left: int = 0
+    """What was left of them when the history was compacted; 0: it was not."""
     provider_state: dict[str, Any] = {}
 
     @property

@@ -38,6 +38,7 @@ class ModelQuirks(msgspec.Struct, frozen=True):
     chat: Literal["any", "no_effort", "never"] = "any"
     temperature: Literal["any", "no_effort", "never"] = "any"
     caching: Literal["", "marks"] = ""
+    task_budget: bool = False
 
 
 class Model(msgspec.Struct, frozen=True):

@@ -63,7 +63,10 @@ def create_provider(
         from ..providers.anthropic_request import AnthropicQuirks
 
         known, short = choice.quirks, not _of_vendor(service, choice.model)
-        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature, short_ids=short)
+        quirks = AnthropicQuirks(
+            known.efforts, known.thinking, known.off, known.temperature,
+            short_ids=short, task_budget=known.task_budget and service.official,
+        )  # fmt: skip
         return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 

@@ -17,7 +17,12 @@ from .presets import PRESETS
 
 Rate = float | tuple[float | tuple[int, float], ...]
 """Dollars per million tokens: one price, or the base price and then (tokens, price) for inputs above `tokens`."""
-_LISTS = {"gemini": "google"} | {n: n for n in ("anthropic", "openai", "groq", "deepseek", "mistral", "openrouter")}
+_LISTS = {"gemini": "google", "xai": "x-ai", "moonshot": "moonshotai"} | {
+    name: name
+    for name in (
+        "anthropic", "openai", "groq", "deepseek", "mistral", "openrouter", "zai", "cerebras", "together", "fireworks",
+    )
+}  # fmt: skip
 _PLATFORMS = {"bedrock": "aws", "vertex": "google", "foundry": "azure", "azure": "azure"}
 _COMPACT_DATE = pattern(r"-(20\d\d)(\d\d)(\d\d)(?!\d)")
 

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.provider import Request
 
 from ..transport.endpoint import Endpoint, parse_headers
-from .anthropic_request import AnthropicQuirks, messages_request
+from .anthropic_request import AnthropicQuirks, messages_request, task_budget
 from .anthropic_stream import AnthropicStream
 from .encoded_history import EncodedHistory
 from .service_provider import ServiceProvider
@@ -20,6 +20,8 @@ VERSION = "2026-10-21"
 """The `anthropic-version` header of every request, the same as the SDK's; a configured header replaces it."""
 BINDING = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that lets a request drop thinking blocks of a conversation that has changed."""
+TASK_BUDGETS = "task-budgets-2026-03-13"
+"""The `anthropic-beta` of a request that tells the model its budget."""
 _REJECTED = "rejected_thinking"
 """In `Request.provider_state`: how thinking blocks that the service rejected are handled, "drop" or "strip"."""
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control")
@@ -81,11 +83,13 @@ class AnthropicProvider(ServiceProvider):
         )
 
     def _endpoint_for(self, request: Request) -> Endpoint:
-        """The endpoint, with the beta header if the conversation has rejected thinking blocks."""
-        if request.provider_state.get(_REJECTED) != "drop":
+        """The endpoint, with the beta headers that the request needs."""
+        wanted = [BINDING] if request.provider_state.get(_REJECTED) == "drop" else []
+        wanted += [TASK_BUDGETS] if task_budget(request, self._quirks) else []
+        if not wanted:
             return self._endpoint
         headers = self._endpoint.headers
-        betas = [*filter(None, [headers.get("anthropic-beta")]), BINDING]
+        betas = [*filter(None, [headers.get("anthropic-beta")]), *wanted]
         return msgspec.structs.replace(self._endpoint, headers={**headers, "anthropic-beta": ",".join(betas)})
 
 

@@ -21,6 +21,8 @@ WEB_SEARCH_SPEC = {"type": "web_search_20250305", "name": "web_search"}
 """The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
 _MIN_BUDGET = 1024
+_MIN_TASK_BUDGET = 20_000
+"""Fewest tokens of a task budget ("Task budgets")."""
 _MAX_TEMPERATURE = 1.0
 _CACHE_CONTROL = {"type": "ephemeral"}
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -42,6 +44,8 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
     off: str = ""
     temperature: str = "any"
     short_ids: bool = True
+    task_budget: bool = False
+    """Whether the model can be told how many tokens it may use for its task; needs a beta header."""
 
 
 def messages_request(
@@ -92,11 +96,22 @@ def messages_request(
         body["thinking"] = thinking
     if effort is not None:
         body["output_config"] = {"effort": effort}
+    if (budget := task_budget(request, quirks)) is not None:
+        body["output_config"] = {**body.get("output_config", {}), "task_budget": budget}
     temperature = temperature_for(request, quirks.temperature)
     if temperature is not None and (thinking is None or thinking["type"] == "disabled"):
         body["temperature"] = min(_MAX_TEMPERATURE, temperature)
     _add_cache_control(body, cache_blocks)
     return body
+
+
+def task_budget(request: Request, quirks: AnthropicQuirks) -> _Block | None:
+    """What a model is told of its budget; None for nothing. It stays the same in all requests, so that the cache is used: the service
+    counts down by itself, except after a compaction."""
+    if not quirks.task_budget or request.task_tokens < _MIN_TASK_BUDGET:
+        return None
+    left = {"remaining": min(request.task_left, request.task_tokens)} if request.task_left else {}
+    return {"type": "tokens", "total": request.task_tokens, **left}
 
 
 def api_messages(

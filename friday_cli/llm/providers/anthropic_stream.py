@@ -187,7 +187,6 @@ class AnthropicStream(ReplyStream):
         told = [reported.get(key) for key in ("service_tier", "speed", "inference_geo")]
         steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
         unusual = any(word not in _USUAL for word in told) or any(s.get("type") != "message" for s in steps)
-        estimated = estimated or (unusual and not charged)
         return Usage(
             fresh,
             read,
@@ -195,7 +194,7 @@ class AnthropicStream(ReplyStream):
             output,
             reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
             cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
-            estimated=estimated,
+            estimated=estimated or (unusual and not charged),
             searches=self._billed_searches(),
             kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
             **charged,

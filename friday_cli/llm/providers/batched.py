@@ -61,7 +61,10 @@ class BatchedProvider:
 
     async def prepare(self, request: Request) -> None:
         """Wait until the reply to `request` is there, for hours. Raises ProviderError."""
-        body = {name: v for name, v in self._provider.body(request).items() if name not in ("stream", "stream_options")}
+        plain = msgspec.structs.replace(
+            request, task_tokens=0
+        )  # the beta header is one of the batch, not of its requests
+        body = {name: v for name, v in self._provider.body(plain).items() if name not in ("stream", "stream_options")}
         estimated = int(MARGIN * estimate_request(request))
         most = Usage(cache_write=estimated, output=min(request.max_output, self.max_output))
         dearer = max(most, Usage(input=estimated, output=most.output), key=lambda usage: self.cost(usage) or 0.0)

@@ -19,6 +19,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.text import one_line
+from .service_provider import REFUSED_IMAGES, UNREAD
 
 FIELDS = (
     "temperature", "stream_options", "max_completion_tokens", "max_output_tokens", "max_tokens", "reasoning_effort", "reasoning.summary",
@@ -48,6 +49,34 @@ _TOOL = pattern(
 _MOST_IMAGE_TRIES = 3
 """Refusals after which all images are left out, not only the newest ones."""
 _MOST_REASON = 120
+
+
+def omit(
+    error: ProviderError,
+    request: Request,
+    sent: dict[str, Any],
+    omitted: dict[str, None],
+    *,
+    needed: tuple[str, ...],
+    service: str,
+) -> str | None:
+    """Leave out of requests what the service refused: an image or encrypted reasoning in this conversation, a field or a tool in all
+    requests to this address and model (`omitted`; `needed` are fields that the API requires). A note for people about it; None if the
+    request, whose body was `sent`, cannot be repaired."""
+    state = request.provider_state
+    if refuses_image(error):
+        count = refuse_images(request, state.setdefault(REFUSED_IMAGES, {}), error)
+        images = "an image" if count == 1 else f"{count} images"
+        return f"{error.message} It gets the conversation without {images}; the log keeps them." if count else None
+    found = refused_part(error, sent, (*omitted, *needed, *([REASONING_ITEMS] if UNREAD in state else ())))
+    if not found:
+        return None
+    if found == REASONING_ITEMS:
+        state[UNREAD] = len(request.messages)
+    else:
+        omitted[found] = None
+    what = f"the {found}" if found.startswith("tool ") else f"`{found}`" if found != REASONING_ITEMS else found
+    return f"{error.message} {service} gets requests without {what} from now on."
 
 
 def refused_part(error: ProviderError, body: dict[str, Any], kept: Collection[str]) -> str:

@@ -22,15 +22,12 @@ from ..transport.error_mapping import from_exception
 from ..transport.text import dict_in, one_line
 from .encoded_history import EncodedHistory
 
-LIST_S = 5.0
-"""Maximum seconds to get the service's list of models; an error waits for it."""
 _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
 SILENT_EVENTS = 20_000
 """Maximum events of a reply, beside one per allowed output token, that bring nothing of it: pings, empty blocks."""
-_MAX_LISTED, _MAX_NAME = 8, 120
 _BAD_CALL = "bad_call"
 """In `Request.provider_state`: the note about a call that the service could not read. It goes with the next request."""
-_IMAGES = "refused_images"
+REFUSED_IMAGES = "refused_images"
 """In `Request.provider_state`: the hashes of images that the service refused, each with the reason."""
 UNREAD = "unread_reasoning"
 """In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
@@ -208,24 +205,10 @@ class ServiceProvider(ABC):
                 raise
 
     def _omit_refused(self, error: ProviderError, request: Request) -> str | None:
-        """Leave out of requests what the service refused: an image or encrypted reasoning in this conversation, a field or a tool in all
-        requests to this address and model. A note for people about it ("": none); None if the request cannot be repaired."""
-        from .refused import REASONING_ITEMS, refuse_images, refused_part, refuses_image
+        """As `refused.omit`."""
+        from .refused import omit
 
-        service, state = self._endpoint.service, request.provider_state
-        if refuses_image(error):
-            count = refuse_images(request, state.setdefault(_IMAGES, {}), error)
-            images = "an image" if count == 1 else f"{count} images"
-            return f"{error.message} It gets the conversation without {images}; the log keeps them." if count else None
-        found = refused_part(
-            error, self._sent, (*self._omitted, *self.needed, *([REASONING_ITEMS] if UNREAD in state else ()))
-        )
-        if found == REASONING_ITEMS:
-            state[UNREAD] = len(request.messages)
-        elif found:
-            self._omitted[found] = None
-        what = f"the {found}" if found.startswith("tool ") else f"`{found}`" if found != REASONING_ITEMS else found
-        return f"{error.message} {service} gets requests without {what} from now on." if found else None
+        return omit(error, request, self._sent, self._omitted, needed=self.needed, service=self._endpoint.service)
 
     async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
         reply = self.reply_stream(self._endpoint, self._origin, request)
@@ -254,44 +237,12 @@ class ServiceProvider(ABC):
             failed = from_exception(self._endpoint, error)
             usage = failed.usage or reply.usage()
             failed.usage = self._with_cost(usage) if isinstance(usage, Usage) else None
-            if failed.kind == "empty" and usage is None and await self._is_llama_cpp_python():
-                message = (
-                    f"{self._endpoint.service} sent an empty response: the conversation is larger than its context."
-                )
-                hint = "Start llama-cpp-python with a larger context, such as --n_ctx 32768."
-                failed = ProviderError("context", message, hint=hint)
-            if failed.kind == "not_found":
-                failed.hint = f"{await self._suggestion()} {failed.hint}".strip()
+            if failed.kind in ("empty", "not_found"):
+                from .listed_models import explained  # most requests do not fail
+
+                failed = await explained(failed, self._endpoint, self.model)
             raise failed from (None if failed is error else error)
         yield msgspec.structs.replace(done, usage=self._with_cost(done.usage))
-
-    async def _suggestion(self) -> str:
-        """Models with a similar name: from the list that the service offers to this key, else known ones."""
-        import difflib
-
-        rows = await self._list()
-        listed = [name for row in rows if isinstance(name := row.get("id"), str) and 0 < len(name) <= _MAX_NAME]
-        names = listed or self._endpoint.models
-        if self.model in names:
-            return ""  # the model exists: something else was not found
-        shown = {one_line(name).lower(): one_line(name) for name in names}
-        near = [shown[name] for name in difflib.get_close_matches(self.model.lower(), list(shown), 3, 0.6)]
-        if near:
-            return f"Did you mean {' or '.join(near)}?"
-        return f"It has: {', '.join(shown.values())}." if listed and len(shown) <= _MAX_LISTED else ""
-
-    async def _is_llama_cpp_python(self) -> bool:
-        """Whether the service is llama-cpp-python's server, which sends nothing instead of an error for a full context."""
-        return self._endpoint.is_loopback and any(row.get("owned_by") == "me" for row in await self._list())
-
-    async def _list(self) -> list[dict[str, Any]]:
-        """The models that the service offers to this key; empty if it does not list them."""
-        from ..transport import sdk
-
-        try:
-            return await sdk.list_models(self._endpoint, seconds=LIST_S)
-        except ProviderError:
-            return []
 
     @property
     def cache_kept_s(self) -> float:
@@ -333,7 +284,7 @@ class ServiceProvider(ABC):
 
 
 def _without_refused_images(request: Request) -> Request:
-    if refused := request.provider_state.get(_IMAGES):
+    if refused := request.provider_state.get(REFUSED_IMAGES):
         from .refused import without_images  # services refuse little
 
         return without_images(request, refused)

@@ -63,6 +63,16 @@ async def test_near_the_end_of_the_window_the_history_becomes_a_summary_once() -
     assert strict(asked.messages) == []
 
 
+async def test_after_a_compaction_the_model_is_told_what_is_left_of_its_budget() -> None:
+    model = Talkative(12, grow=1500)
+    bench = Bench(model, [LOOK], me=Profile(tokens=300_000, time_s=0, turns=50))
+    assert (await bench.prompt("find the bug")).status == "completed"
+    at = next(n for n, request in enumerate(model.requests) if is_summary(request))
+    assert {(r.task_tokens, r.task_left) for r in model.requests[: at + 1]} == {(300_000, 0)}
+    ((total, left),) = {(r.task_tokens, r.task_left) for r in model.requests[at + 1 :]}
+    assert (total, 0 < left < 300_000) == (300_000, True)
+
+
 async def test_the_users_words_survive_any_number_of_compactions() -> None:
     model = Talkative(30)
     bench = Bench(model, [LOOK], me=Profile(turns=99, time_s=0, tokens=0))

@@ -26,6 +26,12 @@ NAMES = [
     "deepseek",
     "mistral",
     "gemini",
+    "xai",
+    "zai",
+    "moonshot",
+    "cerebras",
+    "together",
+    "fireworks",
 ]
 
 

@@ -19,7 +19,10 @@ from typing import Any
 
 from friday_cli.llm.models import prices
 
-LISTS = ("anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "aws", "azure")
+LISTS = (
+    "anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "x-ai", "zai", "moonshotai", "cerebras", "together",
+    "fireworks", "aws", "azure",
+)  # fmt: skip
 """The price lists of genai-prices that are used by Friday's services."""
 _FIELDS = {
     "in": "input_mtok",

@@ -6,12 +6,13 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.provider import Request, TextChunk
-from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
+from friday_cli.llm.providers.anthropic import BINDING, TASK_BUDGETS, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
 from friday_cli.llm.transport import Transport, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN
@@ -138,6 +139,20 @@ async def test_configured_headers_and_those_of_the_environment(
         sent = server.requests[0].headers
     assert (sent["anthropic-version"], sent["anthropic-beta"]) == ("2023-06-01", "one-2025-01-01")
     assert (sent["x-gate"], sent["x-team"]) == ("a:b", "blue")
+
+
+async def test_a_budget_comes_with_its_beta_header_and_without_it_when_the_service_refuses_it(
+    transport: Transport,
+) -> None:
+    budgets = msgspec.structs.replace(OPUS, task_budget=True)
+    refusal = invalid("output_config.task_budget: Extra inputs are not permitted")
+    async with playing(refusal, Reply(named(*HELLO)), Reply(named(*HELLO))) as server:
+        of = provider(server, transport, quirks=budgets, model="claude-budget")
+        await reply(of, ask(task_tokens=50_000))
+        await reply(of, ask())
+    sent = [("task_budget" in asked.json.get("output_config", {})) for asked in server.requests]
+    assert sent == [True, False, False]
+    assert [asked.headers.get("anthropic-beta") for asked in server.requests] == [TASK_BUDGETS, TASK_BUDGETS, None]
 
 
 def invalid(message: str) -> Reply:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.protocol.events import ToolSpec
@@ -119,6 +120,17 @@ def test_thinking(effort: Effort | None, quirks: AnthropicQuirks, kind: str | No
     sent = body(ask(effort=effort, max_output=32_000), quirks)
     assert sent.get("thinking", {}).get("type") == kind
     assert sent.get("output_config", {}).get("effort") == level
+
+
+@pytest.mark.parametrize(("tokens", "left", "told"), [
+    (0, 0, None), (19_999, 0, None), (50_000, 0, {"type": "tokens", "total": 50_000}),
+    (50_000, 12_000, {"type": "tokens", "total": 50_000, "remaining": 12_000}),
+])  # fmt: skip
+def test_a_model_is_told_its_budget(tokens: int, left: int, told: dict[str, Any] | None) -> None:
+    budgets = msgspec.structs.replace(OPUS, task_budget=True)
+    asking = ask(task_tokens=tokens, task_left=left, effort="high")
+    assert body(asking, budgets)["output_config"] == {"effort": "high"} | ({"task_budget": told} if told else {})
+    assert body(asking, OPUS)["output_config"] == {"effort": "high"}, "a model that does not know it"
 
 
 def test_a_budget_of_thinking_leaves_room_for_an_answer() -> None:

@@ -23,7 +23,14 @@ from .chat_request import ChatRequest
 from .text_input import TextField
 from .transcript_messages import TextTyped
 
-_PREFIXES = (("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("gsk_", "groq"), ("AIza", "gemini"))
+_PREFIXES = (
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("gsk_", "groq"),
+    ("AIza", "gemini"),
+    ("xai-", "xai"),
+    ("csk-", "cerebras"),
+)
 """Beginnings of keys that only one service has."""
 _OTHER = "custom"
 """The provider for a service whose address is typed here."""
