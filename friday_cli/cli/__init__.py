@@ -33,7 +33,7 @@ Examples:
 COMMANDS = {
     "ask": "Answer one prompt and exit.",
     "map": "Run one task for each of many items, under one cap of cost.",
-    "eval": "Suites of tasks, on which settings are compared: check.",
+    "eval": "Compare settings on your own tasks: run, check, report.",
     "demo": "Try Friday without a key and without a network.",
     "agents": "All sessions: which need you, work, have ended; answer.",
     "attach": "Open the chat on a session that runs in the background.",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+import shlex
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,20 +17,41 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.evals.suite import Suite, load_suite
 from friday_cli.extensions.trust import is_trusted
+from friday_cli.system.paths import text_of, working_folder
 
-from .help import HelpCommand, HelpGroup
-from .output import remark, show_painted
+from .eval_arms import read_arm
+from .help import add_family
+from .output import remark, show, show_json, show_painted, show_table, when
 from .project_context import load_context
+from .session_args import YES
+
+if TYPE_CHECKING:
+    from friday_cli.evals.results import EvalResults
+    from friday_cli.map.job import MapJob
+    from friday_cli.map.store import MapStore
 
 TRUST = typer.Option(False, "--trust", help="Trust the commands of the suite for this run.")
 SUITE = typer.Argument(..., metavar="SUITE", help="A folder with NAME/task.toml files, a JSONL file, or sample.")
+ID = typer.Argument(..., metavar="ID", help="An eval of this folder, or the beginning of its id.")
+FORMAT = typer.Option("text", "--format", "-f", metavar="FORMAT", help="text, json or junit.")
+ARMS = typer.Option(
+    [], "--arm", metavar="NAME='FLAGS'", help="Settings to compare: flags of `friday ask`; may be repeated."
+)
+FORMATS = ("text", "json", "junit")
 
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the commands `eval ...`."""
-    family = typer.Typer(cls=HelpGroup, help=about, rich_markup_mode=None)
-    family.command("check", cls=HelpCommand)(check)
-    app.add_typer(family, name="eval")
+    commands = {
+        "run": run,
+        "check": check,
+        "status": status,
+        "report": report,
+        "retry": retry,
+        "rescore": rescore,
+        "cancel": cancel,
+    }
+    add_family(app, "eval", about, commands)
 
 
 def check(
@@ -39,21 +64,104 @@ def check(
     No model is asked.
 
     Exit codes: 0 all tasks are right, 1 some are not, 2 usage error."""
-    found = load_suite(suite)
-    require_trust(found, trust=trust)
-    raise typer.Exit(asyncio.run(_check(found, times)))
+    raise typer.Exit(asyncio.run(_check(_trusted_suite(suite, trust=trust), times)))
 
 
-def require_trust(suite: Suite, *, trust: bool) -> None:
-    """Raises UsageError for a suite whose commands may not run."""
+def run(
+    suite: str = SUITE,
+    arms: list[str] = ARMS,
+    model: str = typer.Option("", "--model", "-m", metavar="NAME", help="Model of the arms that name none."),
+    trials: int = typer.Option(3, "--trials", metavar="N", min=1, max=100, help="How often each arm tries each task."),
+    max_cost: float = typer.Option(
+        None, "--max-cost", metavar="USD", min=0.000001, help="US dollars for the whole eval."
+    ),
+    parallel: int = typer.Option(4, "--parallel", metavar="N", min=1, max=64, help="Trials at the same time."),
+    seed: int = typer.Option(0, "--seed", metavar="N", help="For the order of the trials, and for the statistics."),
+    form: str = FORMAT,
+    trust: bool = TRUST,
+    yes: bool = YES,
+) -> None:
+    """Try the tasks of a suite with each arm, and compare the arms.
+
+    A trial is a session in a copy of the task's files. The same command continues an eval that was stopped; what is done is not paid again.
+
+    Exit codes: 0 done, 2 usage error, 5 the cap was reached, 75 the service failed, 130 interrupted."""
+    from friday_cli.evals.run import eval_job
+
+    _require_format(form)
+    found = _trusted_suite(suite, trust=trust)
+    given = dict(_named(text) for text in arms) or {"default": ""}
+    if len(given) < len(arms):
+        raise UsageError("--arm: two arms have the same name.")
+    flags = {name: _with_model(name, text, model) for name, text in given.items()}
+    named = suite if found.shipped else text_of(Path(suite).resolve())
+    job = eval_job(text_of(working_folder()), named, flags, trials=trials, cost=max_cost, parallel=parallel, seed=seed)
+    raise typer.Exit(asyncio.run(_run(job, found, form, yes=yes)))
+
+
+def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
+    """List the evals of this folder, or the trials of one."""
+    asyncio.run(_status(name))
+
+
+def report(name: str = ID, form: str = FORMAT) -> None:
+    """Show what an eval found so far."""
+    _require_format(form)
+    asyncio.run(_report(name, form))
+
+
+def retry(name: str = ID, form: str = FORMAT, trust: bool = TRUST, yes: bool = YES) -> None:
+    """Run the trials of an eval that have no result yet."""
+    _require_format(form)
+    raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=yes, rescore=False)))
+
+
+def rescore(name: str = ID, form: str = FORMAT, trust: bool = TRUST) -> None:
+    """Run the checks of the suite as they are now on what was kept. No model is asked, so it costs nothing."""
+    _require_format(form)
+    raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=True, rescore=True)))
+
+
+def cancel(name: str = ID) -> None:
+    """Start no more trials of an eval."""
+    asyncio.run(_cancel(name))
+
+
+# ---- the suite and the arms -------------------------------------------------------
+
+
+def _trusted_suite(named: str, *, trust: bool) -> Suite:
+    """The suite of a name. Raises UsageError for one whose commands may not run, FileError."""
+    suite = load_suite(named)
     if suite.shipped or trust or is_trusted(suite.folder).ok:
-        return
+        return suite
     commands = "; ".join(sanitize_line(command, 80) for command in suite.commands[:5])
     more = f" and {len(suite.commands) - 5:,} more" if len(suite.commands) > 5 else ""
     raise UsageError(
         f"{suite.folder} is not trusted, and its suite runs commands: {commands}{more}.",
         hint="Read them; then `friday trust` in that project, or --trust for this run.",
     )
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, flags = text.partition("=")
+    if not equals:
+        raise UsageError(f"--arm: {text!r} is not NAME='FLAGS'.", hint="Example: --arm careful='--effort high'.")
+    return name.strip(), flags.strip()
+
+
+def _with_model(name: str, flags: str, model: str) -> str:
+    """The flags of an arm with the model that all have. Raises UsageError for flags that an arm cannot have."""
+    given = read_arm(name, flags)
+    return f"{flags} --model {shlex.quote(model)}".strip() if model and given.options.model is None else flags
+
+
+def _require_format(form: str) -> None:
+    if form not in FORMATS:
+        raise UsageError(f"--format: {form!r} is none of {', '.join(FORMATS)}.")
+
+
+# ---- what the commands do ---------------------------------------------------------
 
 
 async def _check(suite: Suite, times: int) -> int:
@@ -70,3 +178,122 @@ async def _check(suite: Suite, times: int) -> int:
     right = len(suite.tasks) - wrong
     remark(f"{right} of {pluralize(len(suite.tasks), 'task')} of {suite.name} can be used")
     return 1 if wrong else 0
+
+
+async def _run(job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool = False) -> int:
+    from friday_cli.evals.results import eval_results
+    from friday_cli.evals.run import EvalRun
+    from friday_cli.llm.transport import aclose_all
+    from friday_cli.map.store import MapStore
+
+    from .map import watch_signals
+    from .map_progress import progress_frontend
+
+    arms: Mapping[str, str] = job.options["arms"]
+    store, frontend = MapStore(job.folder, os.environ), progress_frontend(yes=yes)
+    running = EvalRun(
+        job, suite, [read_arm(name, flags) for name, flags in arms.items()], store, frontend, rescore=rescore
+    )
+    code = watch_signals(running, frontend)
+    try:
+        batch, rows = await running.run()
+        frontend.close()
+        found = eval_results(batch, rows)
+        _show(found, form)
+        return code() or _exit_code(found)
+    finally:
+        frontend.close()
+        await store.close()
+        await aclose_all()
+
+
+def _exit_code(found: EvalResults) -> int:
+    if found.reason.startswith("the service"):
+        return 75
+    if found.reason.startswith("the cap"):
+        return 5
+    return 1 if found.reason else 0
+
+
+def _show(found: EvalResults, form: str) -> None:
+    from friday_cli.evals import report
+
+    if form == "json":
+        show_json(report.as_data(found))
+    elif form == "junit":
+        show(report.as_junit(found))
+    else:
+        show(report.head(found))
+        show()
+        show_table(report.TITLES, [report.arm_cells(arm) for arm in found.arms], right=report.NUMBERS)
+        show()
+        for line in report.remarks(found):
+            show(line)
+
+
+async def _status(name: str) -> None:
+    from friday_cli.evals.report import failures
+    from friday_cli.evals.results import eval_results, trial_rows
+    from friday_cli.evals.run import find_eval
+    from friday_cli.map.report import spent
+
+    async with _store() as store:
+        if name:
+            batch = await find_eval(store, name)
+            found = eval_results(batch, await trial_rows(store, batch.id))
+            _show(found, "text")
+            for line in failures(found):
+                show(line)
+            return
+        rows = []
+        for batch in [each for each in await store.batches() if each.job.source == "eval"]:
+            counts = await store.counts(batch.id)
+            state = "running" if store.runs(batch.id) else batch.state
+            suite, arms = Path(batch.job.items).name, ", ".join(batch.job.options["arms"])
+            done = f"{counts.done:,} of {counts.total:,}"
+            rows.append((batch.id, when(batch.updated, short=True), state, suite, arms, done, spent(batch) or "$0.00"))
+        if rows:
+            show_table(("ID", "CHANGED", "STATE", "SUITE", "ARMS", "DONE", "SPENT"), rows, right=("DONE", "SPENT"))
+        else:
+            show("No evals in this folder.")
+
+
+async def _report(name: str, form: str) -> None:
+    from friday_cli.evals.results import eval_results, trial_rows
+    from friday_cli.evals.run import find_eval
+
+    async with _store() as store:
+        batch = await find_eval(store, name)
+        _show(eval_results(batch, await trial_rows(store, batch.id)), form)
+
+
+async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool) -> int:
+    from friday_cli.evals.run import find_eval
+
+    async with _store() as store:
+        job = (await find_eval(store, name)).job
+    return await _run(job, _trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
+
+
+async def _cancel(name: str) -> None:
+    from friday_cli.evals.run import find_eval
+
+    async with _store() as store:
+        batch = await find_eval(store, name)
+        if batch.state == "ended":
+            remark(f"eval {batch.id} has ended already")
+        else:
+            await store.update(batch.id, state="cancelled", reason="it was cancelled")
+            remark(f"eval {batch.id}: no further trial starts")
+
+
+@asynccontextmanager
+async def _store() -> AsyncIterator[MapStore]:
+    """The batches of this folder."""
+    from friday_cli.map.store import MapStore
+
+    store = MapStore(text_of(working_folder()), os.environ)
+    try:
+        yield store
+    finally:
+        await store.close()

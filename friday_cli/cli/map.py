@@ -118,7 +118,7 @@ async def _execute(prepared: Any, frontend: Any) -> int:
     gc.freeze()  # imported modules stay; only objects of the batch are collected from here on
     gc.set_threshold(20_000)
     gc.enable()
-    code = _watch(run, frontend)
+    code = watch_signals(run, frontend)
     try:
         batch, counts = await run.run(_options(job))
         frontend.close()
@@ -133,7 +133,7 @@ async def _execute(prepared: Any, frontend: Any) -> int:
         await store.close()
 
 
-def _watch(run: Any, frontend: Any) -> Any:
+def watch_signals(run: Any, frontend: Any) -> Any:
     """At the first SIGINT no item starts any more, at the second one or another signal what runs is stopped, then the process
     is ended. Where requests wait at the service, the first one asks what becomes of them. Returns what gives the exit code of the signal, 0 without one."""
     received: list[int] = []
@@ -272,7 +272,7 @@ async def _list(store: MapStore) -> int:
 
     rows = []
     for batch in await store.batches():
-        if not (
+        if batch.job.source == "eval" or not (
             batch.approved or batch.approved_tokens or batch.spent or batch.state == "ended" or store.runs(batch.id)
         ):
             continue  # it was never agreed to

@@ -172,6 +172,14 @@ def start_digest(task: Task, suite: Suite) -> str:
     return digest((str(suite.repository(task)) if task.commit else "", task.commit, task.start, content, task.setup))
 
 
+def texts_digest(task: Task, suite: Suite) -> str:
+    """A hash of what solves a task, from which its hidden files are taken."""
+    path = suite.folder / task.reference
+    if not task.reference or not path.exists():
+        return digest((task.solution, task.reference))
+    return files_digest(path) if path.is_dir() else digest(path.read_bytes())
+
+
 def files_digest(folder: Path) -> str:
     """A hash of the names and contents of all files below a folder."""
     found = sorted(path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)

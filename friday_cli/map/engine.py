@@ -79,17 +79,22 @@ class ItemResult(msgspec.Struct, frozen=True):
     changed: bool = False
 
 
-class Engine(Protocol):
-    """Does the work of items. `session`: where a store finds what it did. `items` knows the profiles and models here."""
+class Worker(Protocol):
+    """Does the work of items. `session`: where a store finds what it did."""
 
     session: str
+
+    async def run(self, work: ItemTask) -> ItemResult:
+        """Do the work of an item. Raises only CancelledError."""
+
+
+class Engine(Worker, Protocol):
+    """Does the work of items with sub-agents. `items` knows the profiles and models here."""
+
     items: ItemAgents
 
     async def budget(self, name: str, cap: Cap) -> Budget:
         """The budget of the batch, which may still spend `cap`. Called once, before `run`."""
-
-    async def run(self, work: ItemTask) -> ItemResult:
-        """Do the work of an item. Raises only CancelledError."""
 
     async def stop(self) -> None:
         """Stop the work that runs; it ends as "waiting"."""

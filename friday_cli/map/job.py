@@ -12,12 +12,12 @@ from friday_cli.extensions.profiles import Profile
 
 from .caps import Cap
 
-Source = Literal["items", "glob", "over", "list"]
+Source = Literal["items", "glob", "over", "list", "eval"]
 
 
 class MapJob(msgspec.Struct, frozen=True):
     """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
-    they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
+    they are, (`list`) a JSON list, or (`eval`) a suite of tasks for `friday eval`. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
     `item_tokens` those of an item (None: a share of them). `query` gives the items of a SQLite file, `table` is the one in `output` for the
     results. `deferred`: the most requests of an item that go by batches of the service, 0 for none; without `wait` they are left there. `folder`: where it runs. `options` are those of the session by name."""
 

@@ -59,14 +59,19 @@ async def recover(store: MapStore, env: Mapping[str, str], *, own: str = "") -> 
     async with Store(store_path(env)) as sessions:
         await sessions.reconcile()
         usual = {batch: await _usual(store, sessions, batch) for batch in {row.batch for row in left}}
-        for session in {row.session for row in left}:
+        for session in set(map(_session, left)):
             agents = await _agents(sessions, session)
-            for row in (row for row in left if row.session == session):
+            for row in (row for row in left if _session(row) == session):
                 job = jobs.get(row.batch)
                 deferred = job is not None and bool(job.deferred) and not (row.reserved or row.reserved_tokens)
                 as_json = job is not None and job.schema is not None
                 ended = await _ended(sessions, agents, row, usual[row.batch], as_json=as_json)
                 await store.finish(_as_deferred(ended) if deferred else ended, row.batch)
+
+
+def _session(row: ItemRow) -> str:
+    """The session with the log of a try: its own, or that of the process."""
+    return row.agent.partition(":")[0] or row.session
 
 
 def _as_deferred(ended: ItemRow) -> ItemRow:
@@ -126,12 +131,12 @@ async def _ended(
     sessions: Store, agents: list[StoredAgent] | None, row: ItemRow, usual: UsualRequest, *, as_json: bool
 ) -> ItemRow:
     """How a try ended, by the log of its session. Without the log it is charged with what an item of its batch costs."""
-    session, known = row.session, ItemRow(row.key, "waiting", session=row.session)
+    session, known = _session(row), ItemRow(row.key, "waiting", session=row.session)
     if agents is None:
         tokens, cost = (row.reserved_tokens, row.reserved) if usual.item is None else usual.item
         cost = min(row.reserved or cost, cost)
         return replace(known, cost=cost, estimated=cost, tokens=tokens, error="the log of its session is gone")
-    tries = (agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32])
+    tries = (agent for agent in agents if _does(agent, row))
     mine = max(tries, key=lambda agent: agent.started, default=None)
     if mine is None:
         return replace(known, error="its process ended before it began")
@@ -152,7 +157,7 @@ async def _ended(
         estimated=estimated,
         error="its process ended while it ran",
     )
-    if mine.status == "completed" and mine.stop_reason in ("", "done"):
+    if mine.status == "completed" and mine.stop_reason in ("", "done") and not row.agent:
         events = await sessions.events(session, agent=mine.path)
         end = next((e.event for e in reversed(events) if isinstance(e.event, AgentFinished)), None)
         if end is not None and end.stop_reason == "done":
@@ -162,3 +167,10 @@ async def _ended(
             facts = "; ".join(end.receipt.facts())
             return replace(known, state="done", result=text, error="", receipt=facts, branch=branch)
     return known
+
+
+def _does(agent: StoredAgent, row: ItemRow) -> bool:
+    """Whether an agent does the work of an item."""
+    if row.agent:
+        return agent.path == "a"
+    return agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32]

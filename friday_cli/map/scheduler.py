@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import StoreError
 
 from .caps import Cap
 from .charges import ItemRow
-from .engine import Engine, ItemResult, ItemTask
+from .engine import ItemResult, ItemTask, Worker
 from .store import MapStore
 
 WARM_S = 30.0
@@ -46,7 +46,7 @@ class Scheduler:
         self,
         batch: str,
         store: MapStore,
-        engine: Engine,
+        engine: Worker,
         budget: Budget,
         *,
         cap: Cap,

@@ -105,7 +105,7 @@ def resolve(
             where = "model in the settings" if source == "config" else source
             raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
         if provider in SCRIPTED:
-            return ModelChoice(provider, model, source=source)
+            return ModelChoice(provider, model, effort=effort, source=source)
         service = find_service(provider, settings.providers, env)
         key = find_key(service, env)
     else:

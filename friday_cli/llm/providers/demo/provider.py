@@ -14,6 +14,7 @@ from friday_cli.core.protocol.provider import Chunk, Request
 from .. import scenario
 from ..scripted import ScriptedProvider
 from .overview import CHILDREN
+from .sample_tasks import sample_script, trial_of
 from .script import Call, End, Script
 from .simple import refuse, script_of
 
@@ -42,15 +43,15 @@ class DemoProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the next reply."""
         text, calls = _reply(request)
-        ids = token_hex(6)
+        ids, watched = token_hex(6), not trial_of(request.system)  # nobody watches a trial
         turn = scenario.ScriptedTurn(
             text=text,
             calls=tuple(
                 scenario.ScriptedCall(c.tool, c.arguments, id=f"demo_{ids}_{n}") for n, c in enumerate(calls, 1)
             ),
             chunks=PIECES,
-            delay_s=BEGIN_S,
-            chunk_delay_s=PIECE_S,
+            delay_s=BEGIN_S * watched,
+            chunk_delay_s=PIECE_S * watched,
         )
         async for chunk in self._player.play(turn, request):
             yield chunk
@@ -59,7 +60,7 @@ class DemoProvider:
 def _reply(request: Request) -> tuple[str, tuple[Call, ...]]:
     """The text and the calls of the next reply."""
     child = depth_of(request.agent) > 0
-    script, rounds = _script(request.messages, child=child)
+    script, rounds = _script(request, child=child)
     tools = {spec.name for spec in request.tools} if not request.text_only else set()
     said = script(rounds)
     if isinstance(said, End):
@@ -73,12 +74,12 @@ def _reply(request: Request) -> tuple[str, tuple[Call, ...]]:
     return (f"The demo needs {missing} for that, which this agent does not have." if tools else STOPPED), ()
 
 
-def _script(messages: tuple[Message, ...], *, child: bool) -> tuple[Script, list[tuple[ToolResult, ...]]]:
+def _script(request: Request, *, child: bool) -> tuple[Script, list[tuple[ToolResult, ...]]]:
     """The script at work and its results so far: that of the last request the demo can do since the last final reply."""
     script: Script = refuse
     rounds: list[tuple[ToolResult, ...]] = []
     settled = True
-    for message in messages:
+    for message in request.messages:
         if message.role == "assistant":
             settled = settled or not message.calls or message.calls[0].name == "task_result"
         elif message.role == "tool":
@@ -86,7 +87,8 @@ def _script(messages: tuple[Message, ...], *, child: bool) -> tuple[Script, list
                 rounds.append(message.results)
             settled = settled or any(result.status == "cancelled" for result in message.results)
         elif message.source != "harness" and (asked := _asked(message)):
-            found = next((s for task, s in CHILDREN.items() if child and asked.startswith(task)), script_of(asked))
+            found = next((s for task, s in CHILDREN.items() if child and asked.startswith(task)), None)
+            found = found or sample_script(asked, trial_of(request.system), request.effort) or script_of(asked)
             if found or settled:
                 script, rounds, settled = found or refuse, [], False
     return script, rounds

@@ -1,0 +1,53 @@
+"""The arms of an eval, from the flags of `friday ask`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.frontends.oneshot import options as of_ask
+from friday_cli.frontends.options import Option, parse, session_options
+
+if TYPE_CHECKING:
+    from friday_cli.evals.arm import Arm
+
+TAKEN = (
+    "model", "effort", "fallback_model", "subagent_model", "profile", "mode", "allow", "deny", "mcp_config", "config",
+    "max_turns", "max_tokens", "max_cost", "assume_price", "timeout",
+)  # fmt: skip
+"""Options of `friday ask` that an arm can have. The others say where the work is done, or how its result is shown."""
+_SETTINGS = {
+    "fallback_model": "fallback_model",
+    "subagent_model": "subagent_model",
+    "assume_price": "limits.assume_price",
+    "max_turns": "limits.max_turns",
+    "max_tokens": "limits.max_tokens",
+}
+STEERING = Option(("--steering",), "text", "Folder with the files that steer agents.", "FOLDER")
+OPTIONS = (*(option for option in of_ask.OPTIONS if option.dest in TAKEN), STEERING)
+
+
+def read_arm(name: str, flags: str) -> Arm:
+    """The arm with these flags. Raises UsageError for flags that an arm cannot have."""
+    from friday_cli.evals.arm import Arm
+
+    if not re.fullmatch(r"[\w.-]{1,40}", name):
+        raise UsageError(f"--arm: the name {name[:40]!r} has other characters than letters, digits, '.', '-' and '_'.")
+    try:
+        words = shlex.split(flags)
+    except ValueError as error:
+        raise UsageError(f"--arm {name}: {flags!r}: {error}.") from None
+    values = parse(words, OPTIONS)
+    if values is None:
+        names = ", ".join(option.names[0] for option in OPTIONS)
+        raise UsageError(f"--arm {name}: {flags!r} cannot be read.", hint=f"An arm takes {names}.")
+    steering = Path(values["steering"]).resolve() if values["steering"] else None
+    if steering is not None and not steering.is_dir():
+        raise UsageError(f"--arm {name}: --steering {steering} is not a folder.")
+    settings = {key: values[dest] for dest, key in _SETTINGS.items() if values[dest] not in (None, False)}
+    config = Path(values["config"]).resolve() if values["config"] else None
+    options = session_options(values, Path(), resume=None, config_file=config, flags=settings, steering=steering)
+    return Arm(name, flags, options, values["max_cost"], values["timeout"])

@@ -1,0 +1,119 @@
+"""The report of an eval: as text, JSON or JUnit's XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import msgspec
+
+from friday_cli.core.protocol.format import pluralize, seconds
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.map.caps import dollars
+
+from .results import ArmResult, EvalResults
+from .statistics import FEWEST
+
+TITLES = ("ARM", "PASSED", "95 %", "ALL TRIALS", "COST", "PER PASS", "TOKENS", "TIME", "DENIED", "WARNINGS")
+NUMBERS = TITLES[1:]
+SHOWN = 10
+"""Trials with an error that a report names."""
+LINE = 200
+
+
+def arm_cells(arm: ArmResult) -> tuple[str, ...]:
+    """The cells of an arm, for `TITLES`."""
+    rate, known = arm.rate, len(arm.by_task) >= FEWEST
+    each = arm.cost_per_pass
+    return (
+        arm.name,
+        f"{arm.passed} of {arm.trials}",
+        f"{100 * rate.low:.0f} to {100 * rate.high:.0f} %" if known else "too few tasks",
+        f"{100 * arm.pass_k:.0f} %" if arm.k else "-",
+        dollars(arm.cost),
+        "-" if each is None else dollars(each),
+        f"{arm.tokens:,}",
+        seconds(arm.seconds),
+        f"{arm.denied:,}",
+        f"{arm.warnings:,}",
+    )
+
+
+def head(found: EvalResults) -> str:
+    """The first line."""
+    size = (
+        f"{pluralize(found.tasks, 'task')} x {pluralize(len(found.arms), 'arm')} x {pluralize(found.trials, 'trial')}"
+    )
+    money = dollars(found.spent) + (f" of {dollars(found.cap)}" if found.cap is not None else "")
+    return f"eval {found.id}: {found.suite}, {size}; {money} spent"
+
+
+def remarks(found: EvalResults) -> Iterator[str]:
+    """What is said below the table: each pair in words, then what a reader must know of the trials."""
+    for pair in found.pairs:
+        yield pair.text
+    if found.reason:
+        yield f"stopped: {sanitize_line(found.reason, LINE)}"
+    for arm in found.arms:
+        if arm.capped:
+            yield f"{arm.name}: {pluralize(arm.capped, 'trial')} failed at a limit of its own (capped)"
+        if arm.unsteady:
+            tasks = ", ".join(f"{task} ({how})" for task, how in arm.unsteady.items())
+            yield f"{arm.name}: trials of a task ended differently: {tasks}"
+    steered = [row for row in found.rows if row.record is not None and row.record.steering]
+    for row in steered[:SHOWN]:
+        assert row.record is not None
+        yield f"{row.label}: changed what steers the check: {sanitize_line(', '.join(row.record.steering), LINE)}"
+    bad = [row for row in found.rows if row.outcome == "error"]
+    if bad:
+        yield f"{pluralize(len(bad), 'trial')} ended for no fault of an agent and {'counts' if len(bad) == 1 else 'count'} for none:"
+    for row in bad[:SHOWN]:
+        yield f"  {row.label}: {sanitize_line(row.error, LINE)}"
+    if missing := sum(row.outcome == "not run" for row in found.rows):
+        yield f"{pluralize(missing, 'trial')} not run yet: friday eval retry {found.id}"
+
+
+def failures(found: EvalResults) -> Iterator[str]:
+    """A line for each trial that did not pass, with its session."""
+    for row in found.rows:
+        if row.record is not None and row.record.outcome != "passed":
+            why = sanitize_line(row.record.why, LINE)
+            yield f"{row.record.outcome}  {row.label}: {why}; {row.record.work.session[:8]}"
+
+
+def as_data(found: EvalResults) -> dict[str, Any]:
+    """The report as a JSON document."""
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    for arm, data in zip(found.arms, document["arms"], strict=True):
+        data["cost_per_pass"] = arm.cost_per_pass
+    for pair, data in zip(found.pairs, document["pairs"], strict=True):
+        data["text"] = pair.text
+    for row, data in zip(found.rows, document["rows"], strict=True):
+        data["outcome"] = row.outcome
+    return document
+
+
+def as_junit(found: EvalResults) -> str:
+    """The report as JUnit's XML: a suite an arm, a case a trial."""
+    out = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
+    for arm in found.arms:
+        rows = [row for row in found.rows if row.arm == arm.name]
+        count = {kind: sum(row.outcome in kinds for row in rows) for kind, kinds in _KINDS.items()}
+        numbers = " ".join(f'{kind}="{number}"' for kind, number in count.items())
+        out.append(f'<testsuite name={quoteattr(arm.name)} tests="{len(rows)}" {numbers} time="{arm.seconds:.1f}">')
+        for row in rows:
+            took = row.record.work.seconds if row.record is not None else 0.0
+            name = f"{row.task} trial {row.trial}"
+            out.append(f'<testcase classname={quoteattr(arm.name)} name={quoteattr(name)} time="{took:.1f}">')
+            why = sanitize_line(row.record.why if row.record is not None else row.error, 2_000)
+            kind = next((kind for kind, kinds in _KINDS.items() if row.outcome in kinds), "")
+            if kind:
+                out.append(f"<{_TAGS[kind]} message={quoteattr(row.outcome)}>{escape(why)}</{_TAGS[kind]}>")
+            out.append("</testcase>")
+        out.append("</testsuite>")
+    return "\n".join([*out, "</testsuites>"])
+
+
+_KINDS = {"failures": ("failed", "capped"), "errors": ("error",), "skipped": ("not run",)}
+_TAGS = {"failures": "failure", "errors": "error", "skipped": "skipped"}

@@ -1,0 +1,203 @@
+"""The results of an eval: its trials as rows, and what they say of each arm and each pair of arms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import msgspec
+
+from friday_cli.map.report import places
+from friday_cli.map.store import BatchRow, MapStore
+
+from . import statistics
+from .statistics import Comparison, Interval, Outcomes
+from .trial import TrialRecord
+
+
+class TrialRow(msgspec.Struct, frozen=True):
+    """A trial as the store has it. `record` is None while it has no verdict; `error` says why then. `work` is the hash of what
+    decides its agent's work."""
+
+    key: str
+    task: str
+    arm: str
+    trial: int
+    group: str
+    work: str
+    state: str
+    record: TrialRecord | None
+    error: str
+    agent: str
+
+    @property
+    def label(self) -> str:
+        """For people: `slug, three, trial 2`."""
+        return f"{self.task}, {self.arm}, trial {self.trial}"
+
+    @property
+    def outcome(self) -> str:
+        """passed, failed, capped, error, or "not run"."""
+        if self.record is not None:
+            return self.record.outcome
+        return "error" if self.error else "not run"
+
+
+class ArmResult(msgspec.Struct, frozen=True):
+    """What an arm did. `trials` are those with a verdict, `errors` those that ended for no fault of the agent. `pass_k`: the chance that
+    `k` trials of a task all pass. Cost in US dollars, tokens and active seconds are those of the trials with a verdict. `unsteady`: tasks
+    whose trials ended differently."""
+
+    name: str
+    flags: str
+    rate: Interval
+    passed: int
+    capped: int
+    trials: int
+    errors: int
+    k: int
+    pass_k: float
+    cost: float
+    tokens: int
+    seconds: float
+    denied: int
+    warnings: int
+    unsteady: dict[str, str]
+    by_task: dict[str, tuple[int, int]]
+    """Passed trials and trials of each task."""
+    groups: dict[str, str]
+    costs: dict[str, float]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Its results by task."""
+        passed = {task: [1.0] * good + [0.0] * (of - good) for task, (good, of) in self.by_task.items()}
+        return Outcomes(passed, self.groups)
+
+    @property
+    def cost_per_pass(self) -> float | None:
+        """All its money for each passed trial; None without one."""
+        return self.cost / self.passed if self.passed else None
+
+
+class PairResult(msgspec.Struct, frozen=True):
+    """The arm `second` against the arm `first`. `cost`: how many times as much money it used, None if that is not known."""
+
+    first: str
+    second: str
+    comparison: Comparison
+    cost: Interval | None
+
+    @property
+    def text(self) -> str:
+        """For people: `three is better than alone: +18 points (95 %: +6 to +31) for 2.4x the money`."""
+        found, points = self.comparison, _points(self.comparison.difference)
+        money = f" for {self.cost.value:.1f}x the money" if self.cost is not None else ""
+        match found.word:
+            case "too few tasks":
+                few = f"{found.tasks} task{'' if found.tasks == 1 else 's'}"
+                return f"{self.second} against {self.first}: {few}, too few to compare (at least {statistics.FEWEST})"
+            case "cannot tell":
+                return f"{self.second} against {self.first}: cannot tell: {points}{money}"
+            case "as good":
+                return f"{self.second} is as good as {self.first} within 5 points: {points}{money}"
+        return f"{self.second} is {found.word} than {self.first}: {points}{money}"
+
+
+class EvalResults(msgspec.Struct, frozen=True):
+    """All that is known of an eval. `spent`: US dollars of all tries, `cap` what may be spent (None: a free model)."""
+
+    id: str
+    suite: str
+    tasks: int
+    trials: int
+    spent: float
+    cap: float | None
+    reason: str
+    arms: tuple[ArmResult, ...]
+    pairs: tuple[PairResult, ...]
+    rows: tuple[TrialRow, ...]
+
+    @property
+    def errors(self) -> float:
+        """The share of trials without a verdict."""
+        return sum(row.record is None for row in self.rows) / max(1, len(self.rows))
+
+
+def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
+    """What the trials of an eval say."""
+    job = batch.job
+    names: Mapping[str, str] = job.options["arms"]
+    arms = tuple(_arm(name, flags, [row for row in rows if row.arm == name]) for name, flags in names.items())
+    pairs = list(combinations(arms, 2))
+    compared = [statistics.compare(a.outcomes, b.outcomes, seed=job.options["seed"]) for a, b in pairs]
+    if len(arms) > 2:
+        compared = statistics.holm(compared)
+    ratios = [statistics.ratio(a.costs, b.costs, seed=job.options["seed"]) for a, b in pairs]
+    found = zip(pairs, compared, ratios, strict=True)
+    return EvalResults(
+        batch.id,
+        job.items,
+        len({row.task for row in rows}),
+        job.options["trials"],
+        batch.spent,
+        job.cost,
+        batch.reason,
+        arms,
+        tuple(PairResult(a.name, b.name, comparison, cost) for (a, b), comparison, cost in found),
+        tuple(rows),
+    )
+
+
+def _arm(name: str, flags: str, rows: Sequence[TrialRow]) -> ArmResult:
+    done = [(row, row.record) for row in rows if row.record is not None]
+    by_task: dict[str, tuple[int, int]] = {}
+    costs: dict[str, float] = {}
+    for row, record in done:
+        good, of = by_task.get(row.task, (0, 0))
+        by_task[row.task] = good + (record.outcome == "passed"), of + 1
+        costs[row.task] = costs.get(row.task, 0.0) + record.work.cost
+    outcomes = Outcomes(
+        {t: [1.0] * g + [0.0] * (n - g) for t, (g, n) in by_task.items()}, {r.task: r.group for r in rows}
+    )
+    k = min((of for _, of in by_task.values()), default=0)
+    works = [record.work for _, record in done]
+    return ArmResult(
+        name,
+        flags,
+        statistics.rate(outcomes),
+        sum(good for good, _ in by_task.values()),
+        sum(record.outcome == "capped" for _, record in done),
+        len(done),
+        sum(row.outcome == "error" for row in rows),
+        k,
+        statistics.pass_k(outcomes, k) if k else 0.0,
+        sum(work.cost for work in works),
+        sum(work.tokens for work in works),
+        sum(work.seconds for work in works),
+        sum(work.denied for work in works),
+        sum(work.warnings for work in works),
+        {task: f"{good} of {of}" for task, (good, of) in by_task.items() if 0 < good < of},
+        by_task,
+        dict(outcomes.group),
+        costs,
+    )
+
+
+async def trial_rows(store: MapStore, batch: str) -> list[TrialRow]:
+    """The trials of an eval in the order in which they are run."""
+    found = []
+    async for place in places(store, batch):
+        fields: dict[str, Any] = msgspec.json.decode(place.fields)
+        row = place.row
+        assert row is not None  # a trial always has a key
+        record = msgspec.json.decode(row.result, type=TrialRecord) if row.state == "done" else None
+        names = (fields["task"], fields["arm"], fields["trial"], fields["group"], fields["work"])
+        found.append(TrialRow(row.key, *names, row.state, record, row.error, row.agent))
+    return found
+
+
+def _points(interval: Interval) -> str:
+    value, low, high = (round(100 * each) for each in (interval.value, interval.low, interval.high))
+    return f"{value:+} points (95 %: {low:+} to {high:+})"

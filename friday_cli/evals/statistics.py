@@ -1,0 +1,224 @@
+"""What results say: rates with intervals, comparisons of two arms, and "cannot tell". The unit is the task.
+
+Sources: E. Miller, "Adding Error Bars to Evals" (2024), for errors clustered by task; E. Wilson (1927) for rates of single trials; S. Holm
+(1979) for several comparisons; tau-bench (2024) for pass^k; Press et al., "Numerical Recipes", 6.4, for the beta function.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Literal
+
+import msgspec
+
+FEWEST = 6
+"""Tasks below which only counts are told."""
+WITHIN = 0.05
+"""Arms whose difference is surely below this are as good as each other."""
+DRAWS, EXACT = 20_000, 16
+"""Draws of a permutation test, and the most clusters for which all are tried."""
+BOOTSTRAP = 2_000
+"""Draws for the interval of a ratio."""
+Word = Literal["better", "worse", "as good", "cannot tell", "too few tasks"]
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """An estimate, and the bounds between which the value is with 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Outcomes(msgspec.Struct, frozen=True):
+    """What one arm made of the tasks: by task the passed trials as 1.0, the others as 0.0; the cluster of each task."""
+
+    passed: Mapping[str, Sequence[float]]
+    group: Mapping[str, str]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The share of passed trials of each task."""
+        return {task: sum(each) / len(each) for task, each in self.passed.items() if each}
+
+    @property
+    def single(self) -> bool:
+        """Whether each task is a cluster of its own and was tried once."""
+        alone = len({self.group[task] for task in self.passed}) == len(self.passed)
+        return alone and all(len(each) == 1 for each in self.passed.values())
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One arm against another, over the tasks that both have: the difference of their rates, its probability `p` if they were equal,
+    and the word for it."""
+
+    difference: Interval
+    p: float
+    tasks: int
+    word: Word
+
+
+def rate(outcomes: Outcomes) -> Interval:
+    """The share of passed trials, as the mean over tasks."""
+    means = outcomes.means
+    if not means:
+        return Interval(0.0, 0.0, 1.0)
+    value = sum(means.values()) / len(means)
+    if outcomes.single:
+        return _wilson(sum(means.values()), len(means))
+    found = clustered(means, outcomes.group)
+    return Interval(value, max(0.0, found.low), min(1.0, found.high))
+
+
+def pass_k(outcomes: Outcomes, k: int) -> float:
+    """The chance that `k` trials of a task all pass, as the mean over tasks."""
+    shares = [
+        math.comb(round(sum(each)), k) / math.comb(len(each), k) for each in outcomes.passed.values() if len(each) >= k
+    ]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def compare(first: Outcomes, second: Outcomes, *, seed: int = 0) -> Comparison:
+    """The `second` arm against the `first`."""
+    left, right = first.means, second.means
+    gains = {task: right[task] - left[task] for task in left if task in right}
+    if not gains:
+        return Comparison(Interval(0.0, -1.0, 1.0), 1.0, 0, "too few tasks")
+    difference = clustered(gains, first.group)
+    difference = Interval(difference.value, max(-1.0, difference.low), min(1.0, difference.high))
+    p = _mcnemar(gains.values()) if first.single and second.single else _sign_flips(gains, first.group, seed)
+    return Comparison(difference, p, len(gains), word(difference, p, len(gains)))
+
+
+def word(difference: Interval, p: float, tasks: int) -> Word:
+    """The word for a difference."""
+    if tasks < FEWEST:
+        return "too few tasks"
+    if p < 0.05 and (difference.low > 0 or difference.high < 0):
+        return "better" if difference.low > 0 else "worse"
+    return "as good" if difference.low >= -WITHIN and difference.high <= WITHIN else "cannot tell"
+
+
+def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with their probabilities corrected for how many there are."""
+    found, highest = list(comparisons), 0.0
+    order = sorted(range(len(found)), key=lambda at: found[at].p)
+    for rank, at in enumerate(order):
+        highest = max(highest, min(1.0, found[at].p * (len(order) - rank)))
+        one = found[at]
+        found[at] = msgspec.structs.replace(one, p=highest, word=word(one.difference, highest, one.tasks))
+    return found
+
+
+def ratio(first: Mapping[str, float], second: Mapping[str, float], *, seed: int = 0) -> Interval | None:
+    """How many times as much the `second` arm used as the `first`, over the tasks that both have; None if the first used nothing."""
+    tasks = [task for task in first if task in second]
+    total = sum(first[task] for task in tasks)
+    if not total:
+        return None
+    chance, draws = random.Random(seed), []
+    for _ in range(BOOTSTRAP):
+        drawn = chance.choices(tasks, k=len(tasks))
+        if below := sum(first[task] for task in drawn):
+            draws.append(sum(second[task] for task in drawn) / below)
+    draws.sort()
+    value = sum(second[task] for task in tasks) / total
+    return Interval(value, draws[int(len(draws) * 0.025)], draws[min(len(draws) - 1, int(len(draws) * 0.975))])
+
+
+def smallest_difference(tasks: int, trials: int) -> float:
+    """A difference of two arms that an eval of this size shows four times of five. Assumes what trials of agents usually are: a task
+    that both arms solve sometimes, with effects that differ little between tasks."""
+    if tasks < 2:
+        return 1.0
+    spread = math.sqrt((0.01 + 0.24 / trials) / tasks)
+    return min(1.0, (_t_quantile(0.975, tasks - 1) + 0.85) * spread)
+
+
+def clustered(values: Mapping[str, float], group: Mapping[str, str]) -> Interval:
+    """The mean of the values of tasks with a t interval, its error clustered by group. Where all values are equal, the rule of three."""
+    count = len(values)
+    mean = sum(values.values()) / count
+    sums: dict[str, float] = {}
+    for task, value in values.items():
+        sums[group[task]] = sums.get(group[task], 0.0) + value - mean
+    clusters = len(sums)
+    if clusters < 2 or max(values.values()) - min(values.values()) < 1e-12:
+        room = min(1.0, 3 / clusters)
+        return Interval(mean, mean - room if mean > -1 else mean, mean + room if mean < 1 else mean)
+    error = math.sqrt(sum(each**2 for each in sums.values()) * clusters / (clusters - 1)) / count
+    wide = _t_quantile(0.975, clusters - 1) * error
+    return Interval(mean, mean - wide, mean + wide)
+
+
+def _wilson(passed: float, count: int) -> Interval:
+    if passed in (0, count):
+        room = min(1.0, 3 / count)
+        return Interval(passed / count, 1 - room if passed else 0.0, 1.0 if passed else room)
+    z, share = 1.959964, passed / count
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    wide = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return Interval(share, middle - wide, middle + wide)
+
+
+def _mcnemar(gains: Iterable[float]) -> float:
+    """The exact test for pairs of single trials."""
+    values = [gain for gain in gains if gain]
+    more, count = sum(gain > 0 for gain in values), len(values)
+    tail = sum(math.comb(count, k) for k in range(min(more, count - more) + 1)) / 2**count
+    return min(1.0, 2 * tail)
+
+
+def _sign_flips(gains: Mapping[str, float], group: Mapping[str, str], seed: int) -> float:
+    """The share of sign flips of the clusters that make as large a difference."""
+    sums: dict[str, float] = {}
+    for task, gain in gains.items():
+        sums[group[task]] = sums.get(group[task], 0.0) + gain
+    values = [value for value in sums.values() if value]
+    seen = abs(sum(values)) - 1e-9
+    if not values:
+        return 1.0
+    if len(values) <= EXACT:
+        flips = product((1, -1), repeat=len(values))
+        return sum(
+            abs(sum(sign * value for sign, value in zip(signs, values, strict=True))) >= seen for signs in flips
+        ) / 2 ** len(values)
+    chance = random.Random(seed)
+    large = sum(abs(sum(v if chance.random() < 0.5 else -v for v in values)) >= seen for _ in range(DRAWS))
+    return (large + 1) / (DRAWS + 1)
+
+
+def _t_quantile(share: float, freedom: int) -> float:
+    """The value below which a variable of Student's t distribution is with the probability `share` (above one half)."""
+    return _root(lambda t: 1 - _beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2 - share, 0.0, 1_000.0)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(b, a, 1 - x)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    total = d
+    for m in range(1, 300):
+        for top in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d, c = 1 / (1 + top * d), 1 + top / c
+            total *= d * c
+        if abs(d * c - 1) < 1e-14:
+            break
+    return front * total

@@ -1,0 +1,209 @@
+"""`friday eval`, through the command line with scripted models."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from tests.cli.console import CommandResult, Console
+from tests.workspace.worktrees.repo_fixture import commit, git, repository
+
+FREE = {"input": 0.0, "output": 0.0}
+WRITES = {"name": "write_file", "arguments": {"path": "answer.txt", "content": "42\n"}}
+SOLVES: list[dict[str, Any]] = [{"calls": [WRITES]}, {"text": "done"}]
+TASK: dict[str, Any] = {
+    "task": "Write 42 into answer.txt.",
+    "start": {"question.txt": "?\n"},
+    "solution": {"answer.txt": "42\n", "wanted.txt": "42\n"},
+    "hidden": ["wanted.txt"],
+    "check": ["cmp answer.txt wanted.txt"],
+}
+
+
+def model(console: Console, name: str, turns: list[dict[str, Any]], price: dict[str, float] | None = None) -> str:
+    """An arm whose main agent takes these turns."""
+    (console.home / f"{name}.json").write_text(json.dumps({"agents": {"a": turns}, "price": price or FREE}))
+    return f"{name}=--model scripted:{console.home / name}.json"
+
+
+def suite(console: Console, count: int, **change: Any) -> None:
+    lines = [json.dumps(TASK | {"name": f"t{number}"} | change) for number in range(count)]
+    (console.project / "suite.jsonl").write_text("\n".join(lines))
+
+
+def evaluate(console: Console, *arms: str, trials: int = 1, more: tuple[str, ...] = ()) -> CommandResult:
+    given = [word for arm in arms for word in ("--arm", arm)]
+    return console("eval", "run", "suite.jsonl", "--trust", "--trials", str(trials), *given, *more)
+
+
+def sessions(console: Console) -> int:
+    return len(console.ok("sessions", "list", "--all", "--json").document)
+
+
+def identity(console: Console) -> str:
+    return str(console.ok("eval", "status").rows[0][0])
+
+
+def test_arms_are_compared_and_nothing_is_paid_twice(console: Console) -> None:
+    suite(console, 6)
+    good, bad = model(console, "good", SOLVES), model(console, "bad", [{"text": "I did it."}])
+    ran = evaluate(console, bad, good)
+    assert ran.code == 0, ran
+    assert "6 tasks x 2 arms x 1 trial = 12 sessions" in ran.err
+    assert "good is better than bad: +100 points (95 %: +50 to +100)" in ran.out
+    assert ("bad   0 of 6" in ran.out, "good  6 of 6" in ran.out) == (True, True), ran.out
+    assert sessions(console) == 12
+    assert evaluate(console, bad, good).out == ran.out
+    assert sessions(console) == 12
+    third = evaluate(console, bad, good, model(console, "third", [*SOLVES, {"text": "again"}]))
+    assert (third.code, sessions(console)) == (0, 18)
+    assert "third against good: cannot tell: +0 points" in third.out
+    shown = console.ok("eval", "status", identity(console))
+    assert "failed  t0, bad, trial 1: `cmp answer.txt wanted.txt` ended with exit code 2" in shown.out
+
+
+def test_a_check_that_changes_costs_nothing(console: Console) -> None:
+    suite(console, 2)
+    evaluate(console, model(console, "good", SOLVES))
+    suite(console, 2, check=["grep -q 43 answer.txt"])
+    ran = console("eval", "rescore", identity(console), "--trust", "--format", "json")
+    assert (ran.code, ran.document["arms"][0]["passed"], sessions(console)) == (0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "turns", "code", "said"),
+    [
+        ({}, [{"fail": {"kind": "auth", "message": "bad key"}}], 75, "the service: "),
+        ({"setup": "exit 7"}, SOLVES, 0, "the setup ended with exit code 7"),
+        ({"check": ["no-such-program"]}, SOLVES, 0, "`no-such-program` cannot be started here"),
+    ],
+)
+def test_failures_of_the_harness_are_never_the_agents(
+    console: Console, change: dict[str, Any], turns: list[dict[str, Any]], code: int, said: str
+) -> None:
+    suite(console, 1, **change)
+    ran = evaluate(console, model(console, "arm", turns))
+    assert (ran.code, said in ran.out) == (code, True), ran
+    assert ("0 of 0" in ran.out, "counts for none" in ran.out) == (True, True)
+
+
+def test_a_limit_of_its_own_is_shown_apart(console: Console) -> None:
+    suite(console, 1)
+    looks = {"name": "list_dir", "arguments": {"path": "."}}
+    ran = evaluate(console, model(console, "arm", [{"calls": [looks]}] * 9) + " --max-turns 2")
+    assert "1 trial failed at a limit of its own (capped)" in ran.out
+    assert "0 of 1" in ran.out
+
+
+def test_the_cap_holds(console: Console) -> None:
+    suite(console, 6)
+    price = {"input": 100.0, "output": 100.0}
+    arm = model(console, "arm", SOLVES, price)
+    assert "--max-cost is missing" in evaluate(console, arm).err
+    ran = evaluate(console, arm, more=("--max-cost", "5", "--yes", "--format", "json"))
+    document = ran.document
+    assert 0 < document["spent"] <= 5
+    assert (ran.code, any(row["outcome"] == "not run" for row in document["rows"])) == (5, True)
+
+
+def test_changed_files_that_steer_the_check_are_named(console: Console) -> None:
+    suite(console, 1)
+    more = {"name": "write_file", "arguments": {"path": "conftest.py", "content": "\n"}}
+    ran = evaluate(console, model(console, "arm", [{"calls": [WRITES, more]}, {"text": "done"}]))
+    assert "t0, arm, trial 1: changed what steers the check: conftest.py" in ran.out
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
+def test_a_trial_finds_neither_solution_nor_hidden_files_nor_other_trials(
+    console: Console, kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    try:
+        detect_sandbox(kind, os.environ)
+    except UsageError as error:
+        pytest.skip(f"NOT TESTED HERE: {error.message}")
+    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+    project = repository(console.project, **{"code.txt": "x = 1\n"})
+    first = git(project, "rev-parse", "HEAD").strip()
+    commit(project, **{"code.txt": "x = SOLUTION\n", "test.txt": "SOLUTION\n"})
+    last = git(project, "rev-parse", "HEAD").strip()
+    task = {"task": "Look.", "commit": first, "reference": last, "hidden": ["test.txt"], "check": ["true"]}
+    lines = [
+        json.dumps(task | {"name": name, "check": ["test -s seen.txt", "! grep -q SOLUTION seen.txt"]}) for name in "ab"
+    ]
+    (project / "suite.jsonl").write_text("\n".join(lines))
+    kept = console.friday_home
+    looks = (
+        f"(echo began; cat {project}/*; cat {project}/.git/* {project}/.git/*/* ; git -C {project} log -p --all; git log -p --all --reflog;"
+        f" git cat-file -p {last}; cat .git/FETCH_HEAD .git/objects/info/alternates; git remote -v;"
+        f" grep -rs SOL[U]TION {kept} {tmp_path} ..; cat test.txt) > seen.txt 2>&1; true"
+    )
+    reads = [
+        {"name": "read_file", "arguments": {"path": path}} for path in (f"{project}/code.txt", f"{project}/suite.jsonl")
+    ]
+    solves = [{"calls": [{"name": "bash", "arguments": {"command": "echo SOL''UTION > mine.txt"}}]}]
+    turns = [
+        {"calls": reads},
+        {"text": "{results}", "calls": [{"name": "write_file", "arguments": {"path": "look.sh", "content": looks}}]},
+        {"calls": [{"name": "bash", "arguments": {"command": "sh look.sh"}}]},
+        {"text": "{results}"},
+    ]
+    ran = evaluate(console, model(console, "solver", [*solves, {"text": "done"}]), model(console, "seeker", turns))
+    assert ran.code == 0, ran
+    found = json.loads(console.ok("eval", "report", identity(console), "--format", "json").out)
+    seeker = next(arm for arm in found["arms"] if arm["name"] == "seeker")
+    assert (seeker["passed"], seeker["trials"]) == (2, 2), found["rows"]
+    for row in found["rows"]:
+        if row["arm"] == "seeker":
+            shown = console.ok("sessions", "show", row["record"]["work"]["session"]).out
+            assert "x = SOLUTION" not in shown
+    assert (
+        subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True, text=True).stdout
+        == "?? suite.jsonl\n"
+    )
+
+
+def test_no_link_of_an_agent_is_followed(console: Console, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    suite(
+        console,
+        1,
+        hidden=["deep/wanted.txt"],
+        solution={"answer.txt": "1\n", "deep/wanted.txt": "1\n"},
+        check=["test -f deep/wanted.txt"],
+    )
+    links = {"name": "bash", "arguments": {"command": f"ln -s {outside} deep"}}
+    ran = evaluate(console, model(console, "arm", [{"calls": [links]}, {"text": "done"}]) + " --allow 'bash(ln *)'")
+    assert "1 of 1" in ran.out, ran
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arm", "problem"),
+    [
+        ("x", "is not NAME='FLAGS'"),
+        ("a b=", "has other characters"),
+        ("x=--yolo", "cannot be read"),
+        ("x=--cwd /", "cannot be read"),
+        ("x='", "No closing quotation"),
+        ("x=--steering nowhere", "is not a folder"),
+        ("x=--model demo --profile nobody", "nobody"),
+    ],
+)
+def test_an_arm_that_cannot_be_is_refused(console: Console, arm: str, problem: str) -> None:
+    suite(console, 1)
+    ran = evaluate(console, arm)
+    assert (ran.code, problem in ran.err) == (2, True), ran
+
+
+def test_arms_with_the_same_settings_are_refused(console: Console) -> None:
+    suite(console, 1)
+    ran = evaluate(console, "x=--model demo", "y=-m demo")
+    assert (ran.code, "The arms x and y have the same settings" in ran.err) == (2, True)
