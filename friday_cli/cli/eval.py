@@ -69,6 +69,7 @@ def check(
 
 def run(
     suite: str = SUITE,
+    *,
     arms: list[str] = ARMS,
     model: str = typer.Option("", "--model", "-m", metavar="NAME", help="Model of the arms that name none."),
     trials: int = typer.Option(3, "--trials", metavar="N", min=1, max=100, help="How often each arm tries each task."),

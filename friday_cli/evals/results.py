@@ -137,16 +137,16 @@ def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
     ratios = [statistics.ratio(a.costs, b.costs, seed=job.options["seed"]) for a, b in pairs]
     found = zip(pairs, compared, ratios, strict=True)
     return EvalResults(
-        batch.id,
-        job.items,
-        len({row.task for row in rows}),
-        job.options["trials"],
-        batch.spent,
-        job.cost,
-        batch.reason,
-        arms,
-        tuple(PairResult(a.name, b.name, comparison, cost) for (a, b), comparison, cost in found),
-        tuple(rows),
+        id=batch.id,
+        suite=job.items,
+        tasks=len({row.task for row in rows}),
+        trials=job.options["trials"],
+        spent=batch.spent,
+        cap=job.cost,
+        reason=batch.reason,
+        arms=arms,
+        pairs=tuple(PairResult(a.name, b.name, comparison, cost) for (a, b), comparison, cost in found),
+        rows=tuple(rows),
     )
 
 
@@ -164,24 +164,24 @@ def _arm(name: str, flags: str, rows: Sequence[TrialRow]) -> ArmResult:
     k = min((of for _, of in by_task.values()), default=0)
     works = [record.work for _, record in done]
     return ArmResult(
-        name,
-        flags,
-        statistics.rate(outcomes),
-        sum(good for good, _ in by_task.values()),
-        sum(record.outcome == "capped" for _, record in done),
-        len(done),
-        sum(row.outcome == "error" for row in rows),
-        k,
-        statistics.pass_k(outcomes, k) if k else 0.0,
-        sum(work.cost for work in works),
-        sum(work.tokens for work in works),
-        sum(work.seconds for work in works),
-        sum(work.denied for work in works),
-        sum(work.warnings for work in works),
-        {task: f"{good} of {of}" for task, (good, of) in by_task.items() if 0 < good < of},
-        by_task,
-        dict(outcomes.group),
-        costs,
+        name=name,
+        flags=flags,
+        rate=statistics.rate(outcomes),
+        passed=sum(good for good, _ in by_task.values()),
+        capped=sum(record.outcome == "capped" for _, record in done),
+        trials=len(done),
+        errors=sum(row.outcome == "error" for row in rows),
+        k=k,
+        pass_k=statistics.pass_k(outcomes, k) if k else 0.0,
+        cost=sum(work.cost for work in works),
+        tokens=sum(work.tokens for work in works),
+        seconds=sum(work.seconds for work in works),
+        denied=sum(work.denied for work in works),
+        warnings=sum(work.warnings for work in works),
+        unsteady={task: f"{good} of {of}" for task, (good, of) in by_task.items() if 0 < good < of},
+        by_task=by_task,
+        groups=dict(outcomes.group),
+        costs=costs,
     )
 
 
@@ -194,7 +194,7 @@ async def trial_rows(store: MapStore, batch: str) -> list[TrialRow]:
         assert row is not None  # a trial always has a key
         record = msgspec.json.decode(row.result, type=TrialRecord) if row.state == "done" else None
         names = (fields["task"], fields["arm"], fields["trial"], fields["group"], fields["work"])
-        found.append(TrialRow(row.key, *names, row.state, record, row.error, row.agent))
+        found.append(TrialRow(row.key, *names, state=row.state, record=record, error=row.error, agent=row.agent))
     return found
 
 

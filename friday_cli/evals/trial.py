@@ -17,6 +17,7 @@ from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.map.caps import Cap
+from friday_cli.map.charges import started
 from friday_cli.map.engine import NO_FAULT, ItemResult, ItemTask
 from friday_cli.map.job import digest
 from friday_cli.map.store import MapStore
@@ -123,8 +124,15 @@ class TrialEngine:
     """Does the work of trials, as the scheduler of batches asks for it. `trials` by key. `rescore`: only check what was kept."""
 
     def __init__(
-        self, suite: Suite, trials: Mapping[str, Trial], store: MapStore, commands: ConfinedCommands, env: Mapping[str, str], *, rescore: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        suite: Suite,
+        trials: Mapping[str, Trial],
+        store: MapStore,
+        commands: ConfinedCommands,
+        env: Mapping[str, str],
+        *,
+        rescore: bool = False,
+    ) -> None:
         self.session = new_id()
         self._suite, self._trials, self._store, self._commands = suite, trials, store, commands
         self._env, self._rescore = env, rescore
@@ -189,7 +197,7 @@ class TrialEngine:
         self._open.add(session)
         try:
             await asyncio.to_thread(begun.write_text, session.id)
-            await self._store.started(trial.key, f"{session.id}:a")
+            await self._store.do(lambda db: started(db, self._store.folder, trial.key, f"{session.id}:a"))
             outcome = await session.prompt(trial.task.task)
             view = SessionView.of(await session.history())
         finally:
@@ -232,11 +240,11 @@ class TrialEngine:
             used.cost_usd or 0.0,
             used.billed,
             root.clock.earlier + root.clock.active,
-            len(view.denials),
-            sum(len(agent.receipt.warnings) for agent in view.agents.values()),
-            changed,
-            capped,
-            len(view.agents),
+            denied=len(view.denials),
+            warnings=sum(len(agent.receipt.warnings) for agent in view.agents.values()),
+            changed=changed,
+            capped=capped,
+            agents=len(view.agents),
         )
         await asyncio.to_thread((folder / "patch").write_bytes, patch)
         await asyncio.to_thread(replace_file, folder / "work.json", msgspec.json.encode(done).decode())

@@ -37,6 +37,12 @@ class ItemRow(msgspec.Struct, frozen=True):
     charged: bool = True
 
 
+def started(db: sqlite3.Connection, folder: str, key: str, agent: str) -> None:
+    """Record which agent, as `SESSION:PATH`, works on an item that was claimed, where it has a session of its own."""
+    named = (agent, folder, key)
+    db.execute("UPDATE items SET agent = ? WHERE folder = ? AND key = ? AND state = 'running'", named)
+
+
 def finish(db: sqlite3.Connection, folder: str, row: ItemRow, batch: str) -> None:
     """See `MapStore.finish`."""
     ended = db.execute(

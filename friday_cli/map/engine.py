@@ -79,7 +79,7 @@ class ItemResult(msgspec.Struct, frozen=True):
     changed: bool = False
 
 
-class Worker(Protocol):
+class ItemWorker(Protocol):
     """Does the work of items. `session`: where a store finds what it did."""
 
     session: str
@@ -88,7 +88,7 @@ class Worker(Protocol):
         """Do the work of an item. Raises only CancelledError."""
 
 
-class Engine(Worker, Protocol):
+class Engine(ItemWorker, Protocol):
     """Does the work of items with sub-agents. `items` knows the profiles and models here."""
 
     items: ItemAgents

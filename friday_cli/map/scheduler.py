@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import StoreError
 
 from .caps import Cap
 from .charges import ItemRow
-from .engine import ItemResult, ItemTask, Worker
+from .engine import ItemResult, ItemTask, ItemWorker
 from .store import MapStore
 
 WARM_S = 30.0
@@ -46,7 +46,7 @@ class Scheduler:
         self,
         batch: str,
         store: MapStore,
-        engine: Worker,
+        engine: ItemWorker,
         budget: Budget,
         *,
         cap: Cap,

@@ -335,18 +335,6 @@ class MapStore:
 
         return await self.do(work)
 
-    async def started(self, key: str, agent: str) -> None:
-        """Record which agent, as `SESSION:PATH`, works on an item that was claimed, where it has a session of its own."""
-        await self.do(
-            lambda db: (
-                db.execute(
-                    "UPDATE items SET agent = ? WHERE folder = ? AND key = ? AND state = 'running'",
-                    (agent, self.folder, key),
-                )
-                and None
-            )
-        )
-
     async def finish(self, row: ItemRow, batch: str) -> None:
         """Record how a try of an item ended, and charge it to the batch, once. `row.cost`, `row.estimated` and `row.tokens` are those
         of this try, which `row.session` made."""
