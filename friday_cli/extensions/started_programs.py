@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ UNCHECKED = "what it runs is not checked"
 """What the trust question says of a program whose text does not say what it runs."""
 MOST_LOADED, MOST_BYTES = 100, 1_000_000
 """Files that a script is followed to, and bytes of each that are read."""
-_PROJECT_DIR = re.compile(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?")
+_PROJECT_DIR = re.compile(r"\$\{(?:CLAUDE|FRIDAY)_PROJECT_DIR\}|\$(?:CLAUDE|FRIDAY)_PROJECT_DIR\b")
 _SHELL_SIGNS = re.compile(r"[\s;&|()<>`'\"=]+")
 _PLAIN = word_set("mktemp mkdir touch tee logger notify-send curl cp mv rm ln chmod")
 """Programs that run no other, besides those that only read."""
@@ -115,16 +116,23 @@ def _runs_named(words: list[str], root: Path, named: set[str]) -> bool:
         if not words or words[0].startswith("-"):
             return False
         path = os.path.normpath(os.path.join(root, words[0]))
-        return os.path.relpath(path, root) in named or (os.path.isabs(words[0]) and not _is_below(path, root))
+        return os.path.relpath(path, root) in named or (os.path.isabs(words[0]) and _is_elsewhere(path, root))
     if "/" in words[0]:
         return os.path.relpath(os.path.normpath(os.path.join(root, words[0])), root) in named
     return name in _PLAIN
 
 
-def _is_below(path: str, root: Path) -> bool:
-    return path.startswith(f"{text_of(root).rstrip('/')}/") or os.path.realpath(path).startswith(
-        f"{os.path.realpath(root)}/"
+def _is_elsewhere(path: str, root: Path) -> bool:
+    """Whether an absolute path is a file that no agent writes: not of the project, not a temporary one, and not one that means something
+    else in each process (`/proc/self/cwd`)."""
+    real = os.path.realpath(path)
+    changing = [os.path.realpath(one) for one in (root, tempfile.gettempdir(), "/tmp", "/var/tmp", "/proc", "/dev")]
+    below = any(
+        name.startswith(f"{folder.rstrip('/')}/")
+        for name in (path, real)
+        for folder in (text_of(root), "/proc", "/dev", *changing)
     )
+    return not below and os.path.isfile(path)
 
 
 def _file_below(root: Path, folder: str, name: str) -> str:
