@@ -40,6 +40,7 @@ from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
 
+from .language_servers import code_checks
 from .open_context import OpenContext, Options
 from .parts import SessionParts, SessionStorage
 from .permissions import SessionPermissions
@@ -149,6 +150,7 @@ def _services(
         options.rng,
         storage.taint,
         ledger=storage.ledger,
+        code=code_checks(context, storage.log, workspace),
         supervisor=providers.supervisor(providers.get(context.choice)),
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")),

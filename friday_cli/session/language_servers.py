@@ -1,4 +1,4 @@
-"""The language servers of a folder: which there are, and a pool of them for a person without a session."""
+"""The language servers of a folder: which there are, those of a session, and those of a command without a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.config import Settings
+from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.events import Notice
 from friday_cli.extensions import trust
 from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.workspace.local import LocalWorkspace
@@ -18,8 +20,11 @@ from friday_cli.workspace.sandbox.detect import detect_sandbox
 from .sandbox import sandbox_policy
 
 if TYPE_CHECKING:
+    from friday_cli.agents.code_checks import CodeChecks
     from friday_cli.lsp.entry import LanguageServerTable, ServerFile
     from friday_cli.lsp.pool import LanguageServers
+
+    from .open_context import OpenContext
 
 PROJECT_FILE = ".lsp.json"
 
@@ -42,6 +47,32 @@ def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> Langu
         path = project.root / PROJECT_FILE
         files.append(ServerFile(str(path), "project", trust.trusted_content(path, sha)))
     return read(tuple(files), KNOWN)
+
+
+def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks | None:
+    """What says of the changes of a session what they did to the code. None in a folder that is not trusted: language servers run its
+    code."""
+    settings = context.settings.lsp
+    if not (settings.enabled and context.trust.ok and context.trust.root == context.root):
+        return None
+    from friday_cli.agents.code_checks import CodeChecks
+
+    def warn(text: str) -> None:
+        log.emit_soon("a", Notice(text, "warning"))
+
+    def make() -> LanguageServers:
+        from friday_cli.lsp.pool import LanguageServers
+
+        table = language_server_table(context.trust, context.env)
+        for text in table.problems:
+            warn(text)
+        return LanguageServers(table, settings, context.env, warn)
+
+    checks = CodeChecks(make, settings)
+    if settings.report != "off":
+        workspace.make_watch = checks.watch
+        workspace.write_hook.watch = checks.watch(workspace)
+    return checks
 
 
 @asynccontextmanager

@@ -296,6 +296,8 @@ class Session:
             await parts.shared.services.hooks.close(self._tree.root)
         if parts.shared.servers is not None:
             await parts.shared.servers.close()
+        if parts.shared.services.code is not None:
+            await parts.shared.services.code.close()
         await parts.shared.isolation.close()
         await parts.shared.services.workspace.close()
         await self._log.close()

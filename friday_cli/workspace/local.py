@@ -17,6 +17,7 @@ from .sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from .checkpoints.recorder import CheckpointRecorder
+    from .checkpoints.write_hook import ChangeWatch
     from .local_commands import CommandHost, LocalCommands
     from .process.piped import PipedProgram, PipedResult
     from .process.server import ServerProcess, ServerProgram
@@ -56,6 +57,8 @@ class LocalWorkspace(WorkspaceFiles):
         self._owner = owner
         self.main_root: Path = owner.root if owner else self.root
         """The folder of the session: of a worktree, that of the workspace which made it."""
+        self.make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
+        """Makes what is told of the changes in a workspace that `at` returns."""
         self._siblings: set[LocalWorkspace] = set()
         self._started: LocalCommands | None = None
         self._closed = False
@@ -68,6 +71,8 @@ class LocalWorkspace(WorkspaceFiles):
         sibling = LocalWorkspace(root, owner=owner)
         sibling.away = tuple(away)
         owner._siblings.add(sibling)
+        if owner.make_watch is not None:
+            sibling.write_hook.watch = owner.make_watch(sibling)
         return sibling
 
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:

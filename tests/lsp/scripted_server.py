@@ -1,4 +1,5 @@
-"""A language server that plays one fault: python scripted_server.py FAULT. A line with BAD is an error."""
+"""A language server that plays one fault: python scripted_server.py FAULT. A line with BAD is an error, and `use NAME N` where another file
+of the folder has `def NAME M` with another number."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from typing import Any
 
 FAULT = sys.argv[1]
 PUSHES = FAULT.startswith("push")
+if pids := os.environ.get("SCRIPTED_PIDS"):
+    with open(pids, "a", encoding="ascii") as written:
+        written.write(f"{os.getpid()}\n")
 documents: dict[str, tuple[int, str]] = {}
 
 
@@ -30,8 +34,17 @@ def receive() -> dict[str, Any]:
     return message
 
 
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def problems(uri: str) -> list[dict[str, Any]]:
     lines = documents[uri][1].splitlines()
+    folder = os.path.dirname(uri.removeprefix("file://"))
+    texts = {name: read(f"{folder}/{name}") for name in os.listdir(folder) if name.endswith(".bad")}
+    texts |= {os.path.basename(name): text for name, (_, text) in documents.items()}
+    defined = dict(line.split()[1:3] for text in texts.values() for line in text.splitlines() if line[:4] == "def ")
     found = [
         {
             "range": {"start": {"line": at, "character": 0}},
@@ -40,7 +53,7 @@ def problems(uri: str) -> list[dict[str, Any]]:
             "severity": 1,
         }
         for at, line in enumerate(lines)
-        if "BAD" in line
+        if "BAD" in line or (line[:4] == "use " and defined.get(line.split()[1], line.split()[2]) != line.split()[2])
     ]
     if FAULT == "flood":
         found = [{**found[0], "message": f"\x1b[31m{number} {'x' * 400}"} for number in range(5000)] if found else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -21,6 +21,7 @@ from ..permissions.approvals import ApprovalQueue
 from ..permissions.rule import Rule, RuleInput
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
+from ..protocol.code_check import CodeCheck
 from ..protocol.events import AnyEvent, InboxMessage, MessageAdded, ToolSpec
 from ..protocol.limits import Limits
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
@@ -286,6 +287,19 @@ class Hooks(Protocol):
         """SessionEnd. Nothing of a hook runs when this returns."""
 
 
+class ChangeChecks(Protocol):
+    """Says what the changes of agents did to the code. No method raises anything but CancelledError."""
+
+    async def checked(self, agent: Agent) -> Sequence[CodeCheck]:
+        """What the changes since the last call did, and what was not known then. Waits a moment."""
+
+    async def settled(self, agent: Agent) -> Sequence[CodeCheck]:
+        """The rest, at the end of a run. Waits longer."""
+
+    async def close(self) -> None:
+        """End the servers."""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see
     `OFFLINE_S`."""
@@ -305,8 +319,8 @@ class Policy(msgspec.Struct, frozen=True):
 
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
-    model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state
-    of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
+    model). `hooks` run programs of the person on events (None: none are configured). `code` checks what
+    changes did (None: it is not checked). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
     event of `log`. `ledger`: what all sessions of the person use (None: nothing is counted). `traceparent` is the trace context of the program
     that started this one; `trace(path, call)` that of an agent's call or request (None: no telemetry)."""
 
@@ -321,6 +335,7 @@ class Services(msgspec.Struct, eq=False):
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
     hooks: Hooks | None = None
+    code: ChangeChecks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
     traceparent: str = ""
     trace: Callable[[str, str], str] | None = None

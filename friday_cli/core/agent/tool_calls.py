@@ -49,13 +49,15 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
     serial = [
         i for i, c in enumerate(calls) if (tool := conversation.tools.get(c.name)) and tool.effect not in PARALLEL
     ]
+    changing = [i for i in serial if conversation.tools[calls[i].name].effect in CHANGING]
     before: asyncio.Event | None = None
     # Only one serial call runs at a time.
     await agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1), on_machine=on_machine)
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
         after, last = before if mine else None, mine is None or i == serial[-1]
-        scheduled = _run_scheduled(agent, services, call, after=after, done=mine, last=last)
+        one = _Call(agent, services, call, checks=changing[-1:] == [i])
+        scheduled = _run_scheduled(agent, services, one, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
     try:
@@ -114,7 +116,7 @@ def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
 async def _run_scheduled(
     agent: Agent,
     services: Services,
-    call: ToolCall,
+    call: _Call,
     *,
     after: asyncio.Event | None,
     done: asyncio.Event | None,
@@ -126,7 +128,7 @@ async def _run_scheduled(
     try:
         if after is not None:
             await after.wait()
-        ran = await _Call(agent, services, call).run()
+        ran = await call.run()
     finally:
         if done is not None:
             done.set()
@@ -139,11 +141,14 @@ async def _run_scheduled(
 
 class _Call:
     """One call, from permission to result. `state`: `received` from the model; `understood`: its tool and arguments are known,
-    and hooks saw them; `running`; `asked again`: it ran read-only, and a person is asked whether it may run once more."""
+    and hooks saw them; `running`; `asked again`: it ran read-only, and a person is asked whether it may run once more. `checks`: its
+    result says what the changes of the whole reply did to the code."""
 
-    def __init__(self, agent: Agent, services: Services, call: ToolCall) -> None:
+    def __init__(self, agent: Agent, services: Services, call: ToolCall, *, checks: bool) -> None:
         self._agent, self._services = agent, services
         self._sent = self._call = call
+        self._checks = checks
+        self.id = call.id
         self._state: Literal["received", "understood", "running", "asked again"] = "received"
         self._began = 0.0
         self._known: UnderstoodCall | None = None
@@ -164,9 +169,11 @@ class _Call:
             self._status = "cancelled" if being_stopped() else "error" if self._output.error else "ok"
         except PermissionDenied as error:
             self._status, self._output = "denied", Output(str(error))
+            await self._check_changes()
         except FridayError as error:
             self._output = Output(str(error), error=True)
             self._output = await self._after_hooks(self._output)
+            await self._check_changes()
         except asyncio.CancelledError:
             if being_stopped():
                 self._status = "cancelled"
@@ -239,6 +246,19 @@ class _Call:
         ran = await self._after_hooks(ran)
         kept = await save_long(agent.workspace, ran.text)
         self._output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
+        await self._check_changes()
+
+    async def _check_changes(self) -> None:
+        """Add what the changes of the reply did to the code, if this is its last call that can change files."""
+        code = self._services.code
+        if code is None or not self._checks or being_stopped():
+            return
+        if found := await code.checked(self._agent):
+            ran = self._output
+            self._notes += [line for check in found for line in check.lines()]
+            facts = msgspec.structs.replace(ran.facts, code=(*ran.facts.code, *found))
+            told = tuple(f"{check.summary()}: {check.new[0].text}" for check in found if check.new)
+            self._output = msgspec.structs.replace(ran, facts=facts, warnings=(*ran.warnings, *told))
 
     async def _run_again(self, known: UnderstoodCall, looked: Output) -> Output:
         """Run a call that failed where it could only look once more as usual, if that is permitted. Raises PermissionDenied

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ..text.lazy_regex import pattern
+from .code_claims import false_code_claims
 from .receipt import CommandRun, Receipt, ReceiptBuilder
 from .tool_info import ToolInfo
 
@@ -59,6 +60,7 @@ def audit(
     warnings = [
         *(checks or _false_passes(sentences, run, life)),
         *(files or _false_changes(text, sentences, run, life, writes=writes)),
+        *false_code_claims(text, life.code),
     ]
     if run.commands and (last := run.commands[-1]).no_test:
         warnings.append(f"`{_first_line(last.command)}` ran no test")

@@ -67,6 +67,10 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
                 rows.append(f"{path}: {more} more")
         return rows
 
+    def rows_left(self) -> list[str]:
+        """The sum of several changes for a receipt."""
+        return [self.summary(left=True), *(problem.text for problem in self.new[:FILE_SHOWN])]
+
     def followed_by(self, later: CodeCheck) -> CodeCheck:
         """The sum of this check and a later one by the same server. A later one without an answer leaves it open."""
         if later.unknown:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
+from .code_check import CodeCheck
 from .format import diffstat, pluralize
 from .handover import PersonPart
 
@@ -69,7 +70,8 @@ class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search; `not_fetched`
     are URLs with the reason. `lines` are the first and last of the lines of each file in `read` that were shown, if it has
-    lines. `unknown` says what could not be observed. `rewritten` is what a hook changed of the call."""
+    lines. `unknown` says what could not be observed. `rewritten` is what a hook changed of the call. `code` is what language
+    servers say of changes."""
 
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
@@ -82,6 +84,7 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     rewritten: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     """What the program of an external agent says that it did."""
+    code: tuple[CodeCheck, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -116,6 +119,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     """When a person worked with it in place of its parent."""
     reported: tuple[str, ...] = ()
     """What the program of an external agent says that it did, and Friday did not see."""
+    code: tuple[CodeCheck, ...] = ()
+    """What its changes did to the code together, by language server: new problems that are left, and fixed ones."""
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
@@ -138,6 +143,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             f"ran: {_one_line(c.command, COMMAND_HEAD, COMMAND_TAIL)} -> {_how_it_ended(c)}" for c in self.commands
         )
         out.extend(f"reported by it: {text}" for text in self.reported)
+        out.extend(f"code: {row}" for check in self.code for row in check.rows_left())
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"not fetched: {url}" for url in self.not_fetched)
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
@@ -168,6 +174,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"{len(self.commands)} commands: {ends}")
         else:
             parts += [f"{_one_line(c.command, SHORT_COMMAND)} -> {_how_it_ended(c)}" for c in self.commands]
+        parts += [check.summary(left=True) for check in self.code if check.new]
         if self.denied:
             parts.append(self.denied_calls)
         if self.failed:
@@ -239,6 +246,7 @@ class ReceiptBuilder:
         self._reported: dict[str, None] = dict.fromkeys(receipt.reported)
         self._skills = dict(receipt.skills)
         self._taken_over = {part.since: part for part in receipt.taken_over}
+        self._code = {check.server: check for check in receipt.code}
         self._cached: Receipt | None = receipt
 
     def begin(self) -> None:
@@ -282,6 +290,14 @@ class ReceiptBuilder:
         for path, spans in facts.lines.items():
             self._lines.setdefault(path, set()).update(spans)
         self._rewritten += facts.rewritten
+        self.add_checks(facts.code)
+
+    def add_checks(self, checks: Iterable[CodeCheck]) -> None:
+        """Add what language servers say of changes."""
+        for check in checks:
+            earlier = self._code.get(check.server)
+            self._code[check.server] = check if earlier is None else earlier.followed_by(check)
+            self._cached = None
 
     def add_skill(self, name: str, sha256: str) -> None:
         """The agent got the instructions of a skill."""
@@ -347,6 +363,7 @@ class ReceiptBuilder:
                 skills=dict(self._skills),
                 taken_over=tuple(self._taken_over.values()),
                 reported=tuple(self._reported),
+                code=tuple(self._code.values()),
             )
         return self._cached
 
@@ -371,6 +388,7 @@ class ReceiptBuilder:
             rewritten=now.rewritten[len(then.rewritten) :],
             reported=now.reported[len(then.reported) :],
             taken_over=tuple(part for part in now.taken_over if part not in then.taken_over),
+            code=tuple(check for check in now.code if check not in then.code),
             skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},
         )
 

@@ -225,6 +225,8 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     except Exception as error:  # the final event must be written in any case
         log.exception("processes of %s", agent.path)
         await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
+    if services.code is not None:
+        agent.receipt_builder.add_checks(await services.code.settled(agent))
     agent.budget.release_holdback()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.conversation.tools.values()]
     root, failed = agent.path == "a", outcome.stop_reason == "reported" and not outcome.error

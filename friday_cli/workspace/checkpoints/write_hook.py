@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from friday_cli.core.protocol.agent_path import PERSON
 
@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from ..process.command import ObservedWork, ProtectedChanges
     from .recorder import CheckpointRecorder
 
+MOST_WATCHED = 200
+"""Files of one command whose texts a `ChangeWatch` gets."""
 LATER_S = 0.2
 """Seconds after a message until the first snapshot is taken, beside the model's answer."""
+
+
+class ChangeWatch(Protocol):
+    """Is told of the files that agents change, with their texts before and after."""
+
+    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
+        """The texts of those of `paths` that matter, before `agent` changes them; None: there is no such file."""
+
+    async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
+        """`agent` changed these files, which had these texts before."""
 
 
 class WriteHook:
@@ -38,6 +50,7 @@ class WriteHook:
         """Whether an agent changed files, or ran a command that could."""
         self.before_agents_change: Callable[[], Awaitable[object]] | None = None
         """Awaited before the first such change."""
+        self.watch: ChangeWatch | None = None
 
     async def note(self, agent: str) -> None:
         """Call before `agent` changes files, or after a server did for it; "" and `PERSON` are the user."""
@@ -67,6 +80,14 @@ class WriteHook:
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
         """Save the content of these files before the block changes them; one block at a time."""
         await self.note(agent)
+        texts = {} if self.watch is None else await self.watch.before(agent, [path for path, _ in changes])
+        async with self._saved(agent, changes):
+            yield
+        if self.watch is not None and texts:
+            await self.watch.changed(agent, texts)
+
+    @asynccontextmanager
+    async def _saved(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
         if self.recorder is None:
             yield
             return
@@ -109,6 +130,20 @@ class WriteHook:
         for command in (*running, *ended):
             command.add_effects(effects)
             command.open = command not in ended
+        if self.watch is not None and self.recorder is not None:
+            for command in ended:
+                await self.watch.changed(command.agent, await asyncio.to_thread(self._texts_before, command))
+
+    def _texts_before(self, command: ObservedWork) -> dict[Path, str | None]:
+        """The texts that the files had which a command changed, as far as they were saved."""
+        assert self.recorder is not None
+        found: dict[Path, str | None] = {}
+        for path, effect in list(command.effects.items())[:MOST_WATCHED]:
+            mode, digest = effect.before
+            data = self.recorder.blobs.get(digest) if mode else None
+            if effect.before != effect.after and (data is not None or not mode):
+                found[path] = None if data is None else data.decode("utf-8", "replace")
+        return found
 
     async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
         """Call after a command of `agent` changed protected files that may not be in the snapshot."""

@@ -1,0 +1,263 @@
+"""What the changes of agents did to the code: asks the language servers after each reply that changed files. Nothing of them is loaded
+before the first change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from friday_cli.config.settings import LanguageServerSettings
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.protocol.agent_path import PERSON, is_under
+from friday_cli.core.protocol.code_check import CodeCheck
+from friday_cli.workspace.local import LocalWorkspace
+
+if TYPE_CHECKING:
+    from friday_cli.lsp.pool import LanguageServers, RunningServer
+    from friday_cli.lsp.project_files import ProjectFiles
+
+LONGEST_S = 60.0
+"""Seconds after which an answer that is late does not come any more."""
+LARGEST = 1_000_000
+"""Bytes of a file that is checked."""
+
+
+class _Change(NamedTuple):
+    """The texts of a file before and after what one agent did to it; None: it does not exist."""
+
+    old: str | None
+    new: str | None
+
+
+_Changes = dict[LocalWorkspace, dict[Path, _Change]]
+
+
+class CodeChecks:
+    """Implements `ChangeChecks` for a session. `make` makes the pool of servers when it is first needed."""
+
+    def __init__(self, make: Callable[[], LanguageServers], settings: LanguageServerSettings) -> None:
+        self._make, self.settings = make, settings
+        self._made: LanguageServers | None = None
+        self._pending: dict[str, _Changes] = {}
+        self._late: dict[str, list[asyncio.Task[list[CodeCheck]]]] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+        self._files: dict[Path, ProjectFiles] = {}
+        self._ended: set[str] = set()
+        """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
+        self.off = False
+        """Whether the person switched the checks off."""
+
+    @property
+    def made(self) -> LanguageServers | None:
+        """The pool, if it was needed."""
+        return self._made
+
+    @property
+    def servers(self) -> LanguageServers:
+        """The pool."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def watch(self, workspace: LocalWorkspace) -> WorkspaceWatch:
+        """What a workspace tells of its changes."""
+        return WorkspaceWatch(self, workspace)
+
+    def expect(self, workspace: LocalWorkspace, path: Path) -> None:
+        """Start the servers for a file that is about to be changed."""
+
+        async def start() -> None:
+            from friday_cli.lsp.connection import NotKnown
+
+            try:
+                for one in await self.servers.for_file(workspace, path):
+                    await asyncio.to_thread(self._files_of(one).scan)
+            except NotKnown:
+                pass  # the check says it
+
+        task = asyncio.create_task(start())
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    def add(self, agent: str, workspace: LocalWorkspace, path: Path, change: _Change) -> None:
+        """An agent changed a file."""
+        files = self._pending.setdefault(agent, {}).setdefault(workspace, {})
+        first = files.get(path, change)
+        files[path] = _Change(first.old, change.new)
+
+    async def checked(self, agent: Agent) -> Sequence[CodeCheck]:
+        late = [task for task in self._late.get(agent.path, ()) if task.done()]
+        found = [check for task in late for check in _result(task)]
+        self._ended.discard(agent.path)
+        changes = self._taken(agent.path)
+        self._late[agent.path] = [task for task in self._late.get(agent.path, ()) if task not in late]
+        if changes and not self.off:
+            for check in await self._waited(agent.path, changes, self.settings.wait_s):
+                earlier = next(
+                    (one for one in found if (one.server, one.unknown, check.unknown) == (check.server, "", "")), None
+                )
+                if earlier is not None:
+                    found.remove(earlier)
+                    check = earlier.followed_by(check)
+                found.append(check)
+        return found
+
+    async def settled(self, agent: Agent) -> Sequence[CodeCheck]:
+        late, changes = self._late.pop(agent.path, []), self._taken(agent.path)
+        self._ended.add(agent.path)
+        if changes and not self.off:
+            late.append(asyncio.create_task(self._check(changes)))
+        if not late:
+            return ()
+        done, missing = await asyncio.wait(late, timeout=self.settings.end_s)
+        for task in missing:
+            task.cancel()
+        await asyncio.gather(*missing, return_exceptions=True)
+        found = [check for task in done for check in _result(task)]
+        names = ", ".join(sorted({one.name for one in self.servers.states() if one.state != "off"}))
+        return [
+            *found,
+            *([CodeCheck(names, unknown="no answer before the end of the work")] if missing and names else []),
+        ]
+
+    def _taken(self, agent: str) -> _Changes:
+        """What an agent changed, and what was applied of those below it, since the last call."""
+        below = [path for path in self._pending if is_under(path, agent) and (path == agent or path in self._ended)]
+        taken: _Changes = {}
+        for path in below:
+            for workspace, files in self._pending.pop(path).items():
+                known = taken.setdefault(workspace, {})
+                for name, change in files.items():
+                    known[name] = _Change(known.get(name, change).old, change.new)
+        return taken
+
+    async def _waited(self, agent: str, changes: _Changes, wait_s: float) -> list[CodeCheck]:
+        """The checks of these changes; after `wait_s` seconds only that they are not known, and they come later."""
+        task = asyncio.create_task(self._check(changes))
+        try:
+            done, _ = await asyncio.wait([task], timeout=wait_s)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if done:
+            return _result(task)
+        self._late.setdefault(agent, []).append(task)
+        states = {one.name: one.state for one in self.servers.states()}
+        waiting = [name for name, state in states.items() if state in ("starts", "runs")]
+        why = "it is still starting" if "starts" in states.values() else f"no answer within {wait_s:g} s"
+        return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result says it")] if waiting else []
+
+    async def _check(self, changes: _Changes) -> list[CodeCheck]:
+        from friday_cli.lsp.connection import NotKnown
+
+        found: list[CodeCheck] = []
+        for workspace, files in changes.items():
+            groups: dict[RunningServer, dict[Path, _Change]] = {}
+            for path, change in files.items():
+                if change.old == change.new:
+                    continue
+                try:
+                    running = await self.servers.for_file(workspace, path)
+                except NotKnown as error:
+                    name, _, why = str(error).partition(": ")
+                    found += [CodeCheck(name, unknown=why)] if name not in {one.server for one in found} else []
+                    continue
+                for one in running:
+                    groups.setdefault(one, {})[path] = change
+            found += await asyncio.gather(*(self._check_one(one, workspace, group) for one, group in groups.items()))
+        return found
+
+    async def _check_one(
+        self, one: RunningServer, workspace: LocalWorkspace, changes: Mapping[Path, _Change]
+    ) -> CodeCheck:
+        """What one server says of changes, and of the files that use what they changed."""
+        from friday_cli.lsp.check import ChangedText, check_change
+        from friday_cli.lsp.connection import NotKnown
+        from friday_cli.lsp.problems import ERROR, WARNING
+        from friday_cli.lsp.project_files import CHANGED, CREATED, DELETED, changed_names
+
+        languages, files = one.found.entry.languages, self._files_of(one)
+        worst = WARNING if self.settings.report == "warning" else ERROR
+        async with one.busy:
+            on_disk = await asyncio.to_thread(files.scan)
+            for path, (old, new) in changes.items():
+                on_disk[path] = CREATED if old is None else DELETED if new is None else CHANGED
+            names = [name for path, change in changes.items() for name in changed_names(path, *change)]
+            users = [] if one.found.entry.lints else await asyncio.to_thread(files.users, names, changes)
+            texts = [
+                ChangedText(path, workspace.label(path), languages[path.suffix], change.old or "", change.new or "")
+                for path, change in changes.items()
+            ]
+            for path in users:
+                text = await asyncio.to_thread(read_text, path)
+                if text is not None:
+                    texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
+            try:
+                server = await one.ready()
+                server.changed_on_disk(on_disk)
+                check = await check_change(server, texts, LONGEST_S, worst)
+            except NotKnown as error:
+                check = CodeCheck(unknown=str(error))
+            return msgspec.structs.replace(check, server=one.name)
+
+    def _files_of(self, one: RunningServer) -> ProjectFiles:
+        from friday_cli.lsp.project_files import ProjectFiles
+
+        root = one.found.root
+        if root not in self._files:
+            self._files[root] = ProjectFiles(root, one.found.entry.languages)
+        return self._files[root]
+
+    async def close(self) -> None:
+        tasks = [*self._starting, *(task for tasks in self._late.values() for task in tasks)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._made is not None:
+            await self._made.close()
+
+
+class WorkspaceWatch:
+    """Implements `ChangeWatch`: collects what agents change in one workspace."""
+
+    def __init__(self, checks: CodeChecks, workspace: LocalWorkspace) -> None:
+        self._checks, self._workspace = checks, workspace
+
+    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
+        if agent in ("", PERSON) or self._checks.off:
+            return {}
+        wanted = [path for path in paths if self._checks.servers.wants(path)]
+        if wanted:
+            self._checks.expect(self._workspace, wanted[0])
+        return {path: await asyncio.to_thread(read_text, path) for path in wanted}
+
+    async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
+        for path, old in before.items():
+            if self._checks.servers.wants(path):
+                new = await asyncio.to_thread(read_text, path)
+                self._checks.add(agent, self._workspace, path, _Change(old, new))
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a file; None if there is none, or it is too large."""
+    try:
+        if not path.is_file():  # opening a pipe would wait
+            return None
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if len(data) <= LARGEST else None
+
+
+def _result(task: asyncio.Task[list[CodeCheck]]) -> list[CodeCheck]:
+    """What a check found; a defect in it counts as not known."""
+    if task.cancelled():
+        return []
+    if error := task.exception():
+        return [CodeCheck("language server", unknown=f"the check failed: {type(error).__name__}")]
+    return task.result()

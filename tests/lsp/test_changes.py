@@ -1,0 +1,210 @@
+"""What agents, their receipts and their parents are told of a change. The server is a script."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.events import AgentFinished, Notice
+from friday_cli.system.paths import config_dir
+from tests.lsp.test_commands import entry, git, write
+from tests.session.conftest import harness as harness
+from tests.session.harness import Harness, does, says
+from tests.session.test_rewind import runs, writes
+from tests.workspace.worktrees.steps import applies, isolated
+
+TRUSTED: dict[str, Any] = {
+    "mode": "yolo",
+    "trusted": True,
+    "flags": {"lsp.wait_s": 60, "lsp.end_s": 60, "sandbox.kind": "none"},
+}
+OLD, BROKEN, WHOLE = "BAD old\ndef area 1\n", "BAD old\ndef area 2\n", "def area 1\n"
+
+
+def edits(old: str, new: str, path: str = "model.bad") -> tuple[str, dict[str, str]]:
+    return "edit_file", {"path": path, "old": old, "new": new}
+
+
+@pytest.fixture
+def project(harness: Harness) -> Harness:
+    """A project with an old problem, and a server for it: two closed files use what `model.bad` defines."""
+    write(config_dir(), "lsp.json", {"script": entry("none")})
+    files = {
+        "model.bad": OLD,
+        "one.bad": "use area 1\n",
+        "two.bad": "use area 1\nBAD theirs\n",
+        "other.bad": "use length 1\n",
+    }
+    for name, text in files.items():
+        (harness.project / name).write_text(text)
+    return harness
+
+
+async def told(harness: Harness, *turns: Any, **options: Any) -> tuple[list[str], list[str], list[str]]:
+    """The results of the agent's calls, its receipt, and its warnings."""
+    harness.plays({"a": [*turns]})
+    session = await harness.ran(**TRUSTED | options)
+    events = await harness.log(session.id)
+    end = next(e.event for e in events if isinstance(e.event, AgentFinished))
+    code = [line for line in end.receipt.facts() if line.startswith("code: ")]
+    return [text for _, text in await harness.results(session.id, "a")], code, list(end.receipt.warnings)
+
+
+async def test_a_broken_signature_is_told_with_the_files_that_use_it(project: Harness) -> None:
+    read = does(("read_file", {"path": "model.bad"}))
+    results, code, _ = await told(project, read, does(edits("area 1", "area 2")), says("done"))
+    lines = results[1].splitlines()[1:]
+    assert lines == [
+        "script: 2 new problems (3 files)",
+        "one.bad:1 bad: use area 1 [bad]",
+        "two.bad:1 bad: use area 1 [bad]",
+    ]
+    assert code == ["code: script: 2 new problems left (3 files)", *(f"code: {line}" for line in lines[1:])]
+
+
+async def test_one_check_for_a_whole_reply(project: Harness) -> None:
+    read = does(*(("read_file", {"path": name}) for name in ("model.bad", "one.bad", "two.bad")))
+    whole = does(edits("area 1", "area 2"), edits("area 1", "area 2", "one.bad"), edits("area 1", "area 2", "two.bad"))
+    results, code, _ = await told(project, read, whole, says("done"))
+    assert "script" not in results[3] + results[4]
+    assert results[5].splitlines()[1:] == ["script: no new problems (3 files)"]
+    assert code == ["code: script: no new problems left (3 files)"]
+
+
+async def test_a_failed_last_call_carries_the_check_of_those_before_it(project: Harness) -> None:
+    read = does(("read_file", {"path": "model.bad"}))
+    results, _, _ = await told(project, read, does(edits("area 1", "area 2"), edits("nowhere", "x")), says("done"))
+    assert "script" not in results[1]
+    assert "script: 2 new problems (3 files)" in results[2]
+
+
+async def test_a_command_is_checked_and_what_it_mends_is_counted(project: Harness) -> None:
+    broke, mended = (does(runs(f"sed -i 's/area {a}/area {b}/' model.bad")) for a, b in ((1, 2), (2, 1)))
+    gone = does(runs("sed -i /BAD/d model.bad"))
+    results, code, _ = await told(project, broke, mended, gone, says("done"))
+    assert "script: 2 new problems (3 files)" in results[0]
+    assert "script: no new problems, 2 fixed (3 files)" in results[1]
+    assert "script: no new problems, 1 fixed (1 file)" in results[2]
+    assert code == ["code: script: no new problems left, 1 fixed (3 files)"]
+
+
+async def test_the_person_sees_new_problems(project: Harness) -> None:
+    project.plays({"a": [does(writes("new.bad", "BAD new\n")), says("done")]})
+    session = await project.ran(**TRUSTED)
+    notices = [e.event.text for e in await project.log(session.id) if isinstance(e.event, Notice)]
+    assert "script: 1 new problem (1 file): new.bad:1 bad: BAD new [bad]" in notices
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("There are no errors left.", True),
+        ("Everything type-checks now.", True),
+        ("Es gibt keine Fehler mehr.", True),
+        ("It does not compile yet.", False),
+        ("Run the checker until there are no errors.", False),
+        ("I changed the arity.", False),
+    ],
+)
+async def test_a_claim_that_no_errors_are_left(text: str, warned: bool, project: Harness) -> None:
+    broke = does(runs("sed -i 's/area 1/area 2/' model.bad"))
+    _, _, warnings = await told(project, broke, says(text))
+    false = "claims that no errors are left, but script sees 2 new problems: one.bad:1 bad: use area 1 [bad]"
+    assert (false in warnings) is warned
+    mended = does(runs("sed -i 's/area 2/area 1/' model.bad"))
+    (project.project / "model.bad").write_text(OLD)
+    assert false not in (await told(project, broke, mended, says(text)))[2]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("silent", "no answer within 0.2 s"),
+        ("dies", "its process has ended"),
+        ("garbage", "what it sends cannot be read"),
+        ("never_starts", "it is still starting"),
+    ],
+)
+async def test_no_answer_is_said_and_the_work_goes_on(fault: str, reason: str, project: Harness) -> None:
+    write(config_dir(), "lsp.json", {"script": entry(fault)})
+    flags = TRUSTED["flags"] | {"lsp.wait_s": 0.2 if fault in ("silent", "never_starts") else 60, "lsp.end_s": 0.1}
+    results, code, warnings = await told(
+        project, does(writes("new.bad", "BAD\n")), says("No errors left."), flags=flags
+    )
+    assert "script: not known whether there are new problems" in results[0]
+    assert reason in results[0] or "starting" in results[0]
+    assert any("not known" in line for line in code)
+    assert not any("no errors" in text for text in warnings)
+
+
+async def test_an_answer_that_is_late_comes_with_a_later_result(project: Harness) -> None:
+    write(config_dir(), "lsp.json", {"script": entry("late")})
+    flags = TRUSTED["flags"] | {"lsp.wait_s": 0.01}
+    waits = does(runs("sleep 3"))
+    results, code, _ = await told(project, does(writes("new.bad", "BAD\n")), waits, says("done"), flags=flags)
+    assert "not known" in results[0]
+    assert "script: 1 new problem (1 file)\nnew.bad:1 bad: BAD [bad]" in results[1]
+    assert code[0] == "code: script: 1 new problem left (1 file)"
+
+
+async def test_another_agents_edit_is_not_blamed(project: Harness) -> None:
+    project.profile("worker", 'allowedTools: "*"')
+    child = [does(writes("child.bad", "BAD child\n")), says("done")]
+    mine = does(writes("mine.bad", "BAD mine\n"))
+    delegate = does(("delegate_task", {"profile": "worker", "task": "go"}))
+    project.plays({"a": [delegate, mine, says("done")], "a.1": child})
+    session = await project.ran(**TRUSTED)
+    assert (await project.results(session.id, "a.1"))[0][1].endswith(
+        "new.bad:1 bad: BAD child [bad]".replace("new", "child")
+    )
+    delegated, own = (text for _, text in await project.results(session.id, "a"))
+    assert "code: child.bad:1 bad: BAD child [bad]" in delegated, "its parent sees it"
+    assert own.splitlines()[1:] == ["script: 1 new problem (1 file)", "mine.bad:1 bad: BAD mine [bad]"]
+
+
+async def test_two_clean_children_that_are_broken_together(project: Harness) -> None:
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
+        await asyncio.to_thread(git, project.project, *words)
+    project.profile("worker", 'allowedTools: "*"')
+    read = does(("read_file", {"path": "model.bad"}))
+    defines = [
+        read,
+        does(edits("area 1", "area 2")),
+        does(runs("sed -i 's/area 1/area 2/' one.bad two.bad")),
+        says("done"),
+    ]
+    uses = [does(writes("three.bad", "use area 1\n")), says("done")]
+    turns = [isolated(), isolated(), applies("a.1"), applies("a.2"), says("done")]
+    project.plays({"a": turns, "a.1": defines, "a.2": uses})
+    session = await project.ran(**TRUSTED)
+    results = [text for _, text in await project.results(session.id, "a")]
+    assert "script: no new problems" in (await project.results(session.id, "a.2"))[0][1]
+    assert "three.bad:1 bad: use area 1 [bad]" in results[3], results
+
+
+async def test_nothing_of_it_runs_or_is_loaded_without_trust(project: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = project.project / "started"
+    script = f"import pathlib; pathlib.Path({str(trace)!r}).touch()"
+    write(config_dir(), "lsp.json", {"script": entry("none", args=["-c", script])})
+    for name in [name for name in sys.modules if name.startswith("friday_cli.lsp")]:
+        monkeypatch.delitem(sys.modules, name)
+    results, code, _ = await told(project, does(writes("new.bad", "BAD\n")), says("done"), trusted=False)
+    assert (len(results), code) == (1, [])
+    assert "problem" not in results[0]
+    off = TRUSTED["flags"] | {"lsp.enabled": False}
+    await told(project, does(writes("more.bad", "BAD\n")), says("done"), flags=off)
+    assert not trace.exists()
+    assert not [name for name in sys.modules if name.startswith("friday_cli.lsp")]
+
+
+async def test_no_server_is_left_at_the_end(project: Harness) -> None:
+    pids = project.project.parent / "pids"
+    write(config_dir(), "lsp.json", {"script": entry("none", env={"SCRIPTED_PIDS": str(pids)})})
+    await told(project, does(writes("new.bad", "BAD\n")), says("done"))
+    (pid,) = map(int, pids.read_text().split())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
