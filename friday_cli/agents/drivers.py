@@ -35,7 +35,5 @@ class Drivers(msgspec.Struct, eq=False):
         from friday_cli.external_agents.host import ExternalAgents
 
         if self.programs is None:
-            most, confined = shared.settings.external_agents.max_external, shared.settings.sandbox.kind != "none"
-            env = shared.providers.env
-            self.programs = ExternalAgents(shared.services, env, self.folder, most=most, confined=confined)
+            self.programs = ExternalAgents(shared.services, shared.settings, shared.providers.env, self.folder)
         return ExternalDriver(agent, profile, self.programs)

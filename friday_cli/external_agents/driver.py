@@ -12,6 +12,7 @@ from friday_cli.core.agent.loop import REPAIRS, WRAP_UP, add_system_note, drain_
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.events import ExternalSession, Notice, ToolFinished, ToolStarted
+from friday_cli.core.protocol.external import Metering
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.run_result import RunResult, StopReason
@@ -22,6 +23,7 @@ from friday_cli.workspace.local_commands import WorkEffects
 
 from .connection import AcpConnection, ProgramFailed
 from .host import ExternalAgents, local
+from .meter import Meter
 from .questions import Questions
 from .session import open_session
 from .turns import Turns
@@ -49,6 +51,8 @@ class ExternalDriver:
         self._updates = Updates(agent, host.services, self._turns)
         self._questions = Questions(agent, host.services, self.name, self._updates)
         self._connection: AcpConnection | None = None
+        self._meter: Meter | None = None
+        """What counts its requests; None where it uses a login of its own."""
         self._session = ""
         self._prompt: asyncio.Task[Any] | None = None
         self._sent = 0
@@ -80,7 +84,7 @@ class ExternalDriver:
         except ProgramFailed as error:
             return self._failed("provider", str(error), "auth" if error.login else "config")
         finally:
-            if not self._turns.wrapping:
+            if self._turns.phase == "work":
                 await agent.slot.resume_single()
 
     async def send(self, text: str) -> None:
@@ -88,8 +92,9 @@ class ExternalDriver:
 
     async def stop(self, why: str, *, whose: str) -> RunResult:
         agent = self._agent
-        self._turns.wrapping = self._questions.closed = True
+        self._turns.phase, self._questions.closed = "stopping", True
         error = await self._cancel_prompt()
+        self._turns.phase = "last turn"
         text = ""
         agent.budget.open_holdback()
         if not error:
@@ -110,6 +115,8 @@ class ExternalDriver:
     async def close(self) -> None:
         agent, connection = self._agent, self._connection
         self._questions.closed = True
+        if self._meter is not None:
+            await self._meter.close()
         if connection is not None:
             if self._prompt is not None and not self._prompt.done():
                 connection.notify("session/cancel", {"sessionId": self._session})
@@ -139,13 +146,18 @@ class ExternalDriver:
             await host.places.acquire()
         self._held.callback(host.places.release)
         self._effects = await self._held.enter_async_context(local(agent).commands.observed(agent.path, self.name))
-        server = await host.serve(agent, self._profile)
+        self._meter = await host.meter(agent, self._profile, self._turns)
+        server = await host.serve(agent, self._profile, self._meter)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
         earlier = await self._earlier_session()
         folder = str(local(agent).root)
-        self._session, continues = await open_session(connection, self._profile, folder, earlier)
-        await self._services.log.emit(agent.path, ExternalSession(self.name, connection.version, self._session))
+        self._session, continues = await open_session(
+            connection, self._profile, folder, earlier, counted=self._meter is not None
+        )
+        metering: Metering = "reported" if self._meter is None else "counted"
+        begun = ExternalSession(self.name, connection.version, self._session, metering)
+        await self._services.log.emit(agent.path, begun)
         if continues:
             self._sent = len(agent.conversation.history) - 1
         elif earlier:
@@ -194,10 +206,11 @@ class ExternalDriver:
         self._updates.end_open_calls()
         self._updates.flush()
         self._sent = len(self._agent.conversation.history)
-        usage = reported_usage(answer, self._updates.cost_usd, self._cost_usd)
-        self._cost_usd = self._updates.cost_usd or self._cost_usd
-        self._turns.charge(usage)
-        self._turns.end(usage, "end_turn")
+        if self._meter is None:
+            usage = reported_usage(answer, self._updates.cost_usd, self._cost_usd)
+            self._cost_usd = self._updates.cost_usd or self._cost_usd
+            self._turns.charge(usage)
+            self._turns.end(usage, "end_turn")
         return self._updates.last_text
 
     def _result_of(self, answer: Any) -> RunResult:
@@ -218,10 +231,12 @@ class ExternalDriver:
         told = False
         while not prompt.done():
             await asyncio.wait([prompt, self._turns.limited], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            if self._turns.limited.done() and not self._turns.wrapping:
+            if self._turns.limited.done() and self._turns.phase == "work":
                 raise self._turns.limited.result()
             if self._questions.open:
                 self._heard = _now()
+            if self._meter is not None:
+                self._heard = max(self._heard, _now() if self._meter.running else self._meter.last_at)
             silent = _now() - self._heard
             if silent > SILENT_S:
                 raise ProgramFailed(f"Nothing came from {self.name} for {SILENT_S:.0f} s.")

@@ -7,60 +7,112 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from friday_cli.config import Settings
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.workspace import whole
 from friday_cli.core.tool_catalog import BASH, EDIT_FILE, WRITE_FILE
 from friday_cli.extensions.profiles.profile import Profile
+from friday_cli.llm.models import catalog
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 
 from .connection import ProgramFailed
+from .meter import Meter
 from .programs import KnownProgram, program_of
+from .turns import Turns
+from .upstream import SERVICES, upstream_of
 
 PASSED = ("PATH", "LANG", "LC_ALL", "TZ")
 """Variables of the person that a program gets."""
 
 
 class ExternalAgents:
-    """Starts the programs of a session. At most `most` run at once. `folder` makes the folder of the session in which each has a home of its own.
-    `confined`: programs run in the sandbox; otherwise the person has switched it off."""
+    """Starts the programs of a session. `folder` makes the folder of the session in which each has a home of its own."""
 
     def __init__(
-        self, services: Services, env: Mapping[str, str], folder: Callable[[], Path], *, most: int, confined: bool
+        self, services: Services, settings: Settings, env: Mapping[str, str], folder: Callable[[], Path]
     ) -> None:
         self.services = services
-        self.places = asyncio.Semaphore(most)
-        self._env, self._folder, self._confined = env, folder, confined
+        self.places = asyncio.Semaphore(settings.external_agents.max_external)
+        self._settings, self._env, self._folder = settings, env, folder
 
-    def home(self, agent: Agent) -> Path:
-        """The home of an agent's program: empty at first, so that no settings, hooks or rules of the person or the project count."""
-        return self._folder() / f"home-{agent.path}"
+    async def meter(self, agent: Agent, profile: Profile, turns: Turns) -> Meter | None:
+        """What counts the requests of an agent's program, open; None where Friday has no key for its service, so that it uses a login of its
+        own. Raises ProgramFailed."""
+        assert profile.external is not None, "only for such a profile"
+        try:
+            upstream = upstream_of(program_of(profile.external).wire, self._settings, self._env)
+        except FridayError as error:
+            raise ProgramFailed(str(error)) from None
+        if upstream is None:
+            return None
+        meter = Meter(agent, self.services, turns, upstream)
+        await meter.open()
+        turns.counted = True
+        return meter
 
-    async def serve(self, agent: Agent, profile: Profile) -> ServerProcess:
+    async def serve(self, agent: Agent, profile: Profile, meter: Meter | None) -> ServerProcess:
         """Start the program of an agent. Raises ProgramFailed."""
         assert profile.external is not None, "only for such a profile"
-        program, home = program_of(profile.external), self.home(agent)
+        program, home = program_of(profile.external), self._folder() / f"home-{agent.path}"
         workspace = local(agent)
-        writes = (home, *(workspace.roots if _may_write(agent) else ()))
-        environ = self._environ(agent, program, profile, home)
+        variable, place = program.login_folder
+        login = Path(self._env.get(variable) or os.path.join(self._env.get("HOME", "/"), place)) if variable else None
+        if meter is not None or login is None or not login.is_dir():
+            login = None
+        environ = self._environ(agent, program, home, counted=meter is not None)
+        environ |= {variable: str(login)} if login is not None else {}
+        files = dict(program.files)
+        if meter is not None:
+            told = {"{url}": meter.url, "{token}": meter.token, "{model}": self._model(profile, program)}
+            environ |= {name: _filled(text, told) for name, text in program.metered_env.items()}
+            files |= {name: _filled(text, told) for name, text in program.metered_files.items()}
+        await asyncio.to_thread(_write, home, files)
+        writes = (home, *((login,) if login else ()), *(workspace.roots if _may_write(agent) else ()))
+        confined = self._settings.sandbox.kind != "none"
         started = ServerProgram(
-            program.argv, environ, workspace.root, confined=self._confined, network=True, data=home, writes=writes
+            program.argv,
+            {**environ, **profile.external.env},
+            workspace.root,
+            confined=confined,
+            network=True,
+            data=home,
+            writes=writes,
         )
         try:
             return await workspace.serve(started, agent.path)
         except ToolError as error:
-            raise ProgramFailed(*_not_started(profile, program, error)) from None
+            raise ProgramFailed(_not_started(profile, program, error)) from None
 
-    def _environ(self, agent: Agent, program: KnownProgram, profile: Profile, home: Path) -> dict[str, str]:
-        assert profile.external is not None
+    def _environ(self, agent: Agent, program: KnownProgram, home: Path, *, counted: bool) -> dict[str, str]:
+        """The variables of a program without those that tell it of the meter. Its home is empty at first, so that no settings, hooks or rules of
+        the person or the project count."""
         passed = {name: self._env[name] for name in PASSED if name in self._env}
-        login = {name: self._env[name] for name in program.login_env if name in self._env}
+        login = {name: self._env[name] for name in program.login_env if name in self._env and not counted}
         depth = str(nesting_depth(self._env) + depth_of(agent.path) + 1)
-        own = {"HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth}
-        return {**passed, **own, **program.env, **login, **profile.external.env}
+        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **program.env, **login}
+
+    def _model(self, profile: Profile, program: KnownProgram) -> str:
+        """The model that a program is told: that of the profile, else the default of the service."""
+        return profile.model or catalog.default(SERVICES[program.wire]).partition("/")[2] or "default"
+
+
+def _filled(text: str, told: Mapping[str, str]) -> str:
+    for name, value in told.items():
+        text = text.replace(name, value)
+    return text
+
+
+def _write(home: Path, files: Mapping[str, str]) -> None:
+    """Write files of a program's home, which only this user can read."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, text in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(text, encoding="utf-8")
 
 
 def local(agent: Agent) -> LocalWorkspace:
@@ -77,7 +129,7 @@ def _may_write(agent: Agent) -> bool:
     return agent.rules.effective_mode != "plan" and any(name in tools for name in (WRITE_FILE, EDIT_FILE, BASH))
 
 
-def _not_started(profile: Profile, program: KnownProgram, error: ToolError) -> tuple[str]:
+def _not_started(profile: Profile, program: KnownProgram, error: ToolError) -> str:
     name = profile.program
     if "was not found" in error.message:
         how = (
@@ -85,5 +137,5 @@ def _not_started(profile: Profile, program: KnownProgram, error: ToolError) -> t
             if program.package
             else f"put {os.path.basename(program.argv[0])} on your PATH"
         )
-        return (f"{name} is not installed: {how}",)
-    return (f"{name} could not be started: {error.message}",)
+        return f"{name} is not installed: {how}"
+    return f"{name} could not be started: {error.message}"

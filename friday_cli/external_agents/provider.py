@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.format import EXTERNAL
@@ -29,3 +29,15 @@ class ExternalProvider:
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent. What the program sends is priced request by request."""
         return 0.0
+
+
+class PricedModel(ExternalProvider):
+    """A model of a service that a program uses through the meter. `price` is its cost function."""
+
+    def __init__(self, service: str, model: str, key: str, price: Callable[[Usage], float | None]) -> None:
+        super().__init__(model)
+        self.name, self.rate_limit_key, self._price = service, key, price
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage`; None for an unknown price."""
+        return self._price(usage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.limits.budget import LimitReached
@@ -16,11 +17,18 @@ class Turns:
     def __init__(self, agent: Agent, services: Services) -> None:
         self._agent, self._log = agent, services.log
         self.limited: asyncio.Future[LimitReached] = asyncio.get_running_loop().create_future()
-        self.wrapping = False
-        """Whether the last turn is being taken: no limit stops it."""
+        self.phase: Literal["work", "stopping", "last turn"] = "work"
+        """No request is sent while the work is stopped; no limit stops the last turn."""
         self.context = 0
         """Tokens of the program's context, as far as they are known."""
+        self.counted = False
+        """Whether Friday counts the requests of the program."""
         self._open = False
+
+    @property
+    def last(self) -> bool:
+        """Whether the last turn is being taken."""
+        return self.phase == "last turn"
 
     def check(self) -> None:
         """Raises LimitReached if no further turn may begin."""
@@ -33,17 +41,25 @@ class Turns:
         if not self.limited.done():
             self.limited.set_result(limit)
 
-    def begin(self) -> bool:
-        """A turn begins; False if no more are allowed."""
+    def full(self) -> bool:
+        """Whether no further turn may begin; then its limit is reached."""
+        if self.last or self._agent.turn < self._agent.max_turns:
+            return False
+        self.stop_at(LimitReached("iterations", self._agent.path))
+        return True
+
+    def seen(self) -> None:
+        """The program seems to have sent a request. Where its requests are counted, that is known better."""
+        if not self.counted and not self.full():
+            self.begin(Usage())
+
+    def begin(self, request: Usage) -> None:
+        """A turn begins; `request` estimates the usage of its request without the reply."""
         agent = self._agent
         self.end(Usage(), "tool_use")
-        if agent.turn >= agent.max_turns and not self.wrapping:
-            self.stop_at(LimitReached("iterations", agent.path))
-            return False
         agent.turn += 1
         self._open = True
-        self._log.emit_soon(agent.path, TurnStarted(agent.turn, self.wrapping, self.context))
-        return True
+        self._log.emit_soon(agent.path, TurnStarted(agent.turn, self.last, self.context, request=request))
 
     def end(self, usage: Usage, stop: str) -> None:
         """A turn ends, or what it used becomes known later."""

@@ -93,7 +93,7 @@ class Updates:
     def _begin_request(self) -> None:
         if self._new_request:
             self._new_request = False
-            self._turns.begin()
+            self._turns.seen()
             self._length = self._thought = 0
 
     def _say(self, text: str) -> None:

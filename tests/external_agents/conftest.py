@@ -18,12 +18,14 @@ GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "comm
 class Robot(Friday):
     """`friday ask --profile robot`, whose work the scripted program of `tests.servers.acp_agent` does. Without a model of Friday's own."""
 
-    def plays(self, *prompts: Any, front: tuple[str, ...] = (), **script: Any) -> None:  # type: ignore[override]
+    def plays(  # type: ignore[override]
+        self, *prompts: Any, front: tuple[str, ...] = (), wire: str = "none", **script: Any
+    ) -> None:
         """Write the profile and its program's script: the steps of each prompt, and what else the program says."""
         path = self.home / "acp.json"
         path.write_text(json.dumps({"prompts": list(prompts), "record": str(self.record), **script}), encoding="utf-8")
         argv = json.dumps([sys.executable, AGENT, str(path)])
-        self.profile("robot", f"external: {{acp: {argv}}}", *front)
+        self.profile("robot", f"external: {{acp: {argv}, wire: {wire}}}", *front)
 
     @property
     def record(self) -> Path:
@@ -43,6 +45,13 @@ class Robot(Friday):
     def ask(self, *argv: str) -> CommandResult:
         """The JSON document of `friday ask --profile robot`."""
         return self.json("--profile", "robot", *(argv or ("go",)))
+
+    def logged(self, *argv: str) -> dict[str, Any]:
+        """What the log has of the agent after `friday ask --profile robot`."""
+        self.ask(*argv)
+        shown = json.loads(self.show(":a.1", "--json").out)
+        found: dict[str, Any] = next(one for one in shown["agents"] if one["path"] == "a.1")
+        return found
 
     def in_git(self) -> None:
         """Make the project a repository with one file."""

@@ -85,6 +85,15 @@ async def _send(
     return await post(endpoint, endpoint.url(path), encode(body), headers)
 
 
+async def forward(
+    endpoint: Endpoint, url: str, content: Sequence[bytes], headers: dict[str, str]
+) -> h11_client.Response | httpx2.Response:
+    """POST the pieces of a body that another program made, with its own headers; the answer may be an error of the service. Raises what the
+    connection does."""
+    post = h11_client.post if h11_client.supports(endpoint) else _post
+    return await post(endpoint, url, content, headers)
+
+
 async def _check_status(endpoint: Endpoint, response: h11_client.Response | httpx2.Response) -> None:
     ANSWERED.add(endpoint.origin)
     if not 200 <= response.status_code < 300:
