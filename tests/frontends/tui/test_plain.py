@@ -77,6 +77,34 @@ def test_a_long_command_is_folded_and_a_yes_prints_it_first(tmp_path: Path) -> N
         assert terminal.end() == 0
 
 
+def test_steps_are_printed_in_the_order_of_events_and_a_sign_shows_whose_turn_it_is(tmp_path: Path) -> None:
+    steps = [{"text": "Read it", "status": "done"}, {"text": "Change it", "status": "active"}, {"text": "Test it"}]
+    task = {"profile": "general", "task": "look"}
+    plays = {
+        "a": [
+            {"calls": [{"name": "delegate_task", "arguments": task}]},
+            {"calls": [{"name": "todo", "arguments": {"items": steps}}]},
+            {"text": "Over."},
+        ],
+        "a.1": [{"text": "Seen."}],
+    }
+    with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, plays)) as terminal:
+        terminal.until(b"Ctrl-D quits.\r\n> ")
+        terminal.type(b"begin\n", until=b"Done: completed")
+        terminal.until(b"> ", after=b"Done: completed")
+        in_order = (
+            b"has ended: completed",
+            b"Tool todo 1 of 3",
+            b"  [x] Read it\r\n  [>] Change it\r\n  [ ] Test it",
+            b"Over.",
+        )
+        found = [terminal.out.find(text) for text in in_order]
+        assert found == sorted(found)
+        assert found[0] > 0
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+
+
 def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
     look = {"name": "list_dir", "arguments": {"path": "."}}
     slow = {"a": [{"calls": [look]}, {"text": "one two three four", "chunk_delay_s": 200.0}]}

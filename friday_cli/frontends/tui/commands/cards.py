@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CELLS = 50
 """Cells of the picture of the context window."""
-_DONE = {"done": "x", "active": ">"}
+STEP_MARKS = {"done": "x", "active": ">"}
 """Marks of steps by their state; a step that waits has none."""
 
 
@@ -101,7 +101,9 @@ def todo_card(state: SessionView) -> str:
     if not isinstance(shown, TableDisplay):
         return "There is no list of steps. The agent writes one for work of three or more steps."
     done = sum(status == "done" for status, _ in shown.rows)
-    lines = [f"{n}. [{_DONE.get(status, ' ')}] {code(text, 300)}" for n, (status, text) in enumerate(shown.rows, 1)]
+    lines = [
+        f"{n}. [{STEP_MARKS.get(status, ' ')}] {code(text, 300)}" for n, (status, text) in enumerate(shown.rows, 1)
+    ]
     return f"**Steps**: {done} of {len(shown.rows)} done\n\n" + "\n".join(lines)
 
 

@@ -48,6 +48,8 @@ class PlainChat:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._presses = DoublePress()
+        self._prompted = False
+        """Whether the last thing on the terminal is the sign that it is the user's turn."""
         self._spent: tuple[str, str] | None = None
         """The sub-agent that needs more tokens for a message, and the message, while the user is asked for a number."""
         self._context = PlainContext(self.controller, self._say, leave=lambda: self._leave(0), reopened=self._reopened)
@@ -113,7 +115,17 @@ class PlainChat:
             self._over.set_exception(error)
 
     def _say(self, text: str) -> None:
+        if self._prompted:
+            print()
+        self._prompted = False
         print(sanitize(text), flush=True)
+
+    def _prompt(self) -> None:
+        """Show that it is the user's turn."""
+        works = self.controller.working or not self._writer.idle or bool(self._queue)
+        if sys.stdout.isatty() and not self._prompted and (not works or self._approvals.open):
+            print("> ", end="", flush=True)
+            self._prompted = True
 
     def _leave(self, code: int) -> None:
         if not self._over.done():
@@ -134,6 +146,7 @@ class PlainChat:
         if not data:
             self._leave(0)
             return
+        self._prompted = False
         *whole, self._typed = (self._typed + data).split(b"\n")
         for raw in whole:
             self._begin(self._handle_input(raw.decode(errors="replace").strip()))
@@ -156,6 +169,7 @@ class PlainChat:
                     await self._message(text)
         except FridayError as error:
             self._say(f"Error: {error}")
+        self._prompt()
 
     async def _message(self, text: str) -> None:
         path, rest = addressed(self.controller.state, text)
@@ -202,3 +216,4 @@ class PlainChat:
     def _follow(self) -> None:
         self._writer.follow(self.controller.state)
         self._approvals.follow()
+        self._prompt()

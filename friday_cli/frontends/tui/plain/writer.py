@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from itertools import takewhile
 
+from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.protocol.waiting import StatusChanged
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun, not_started, status_text
+from friday_cli.core.tool_catalog import TODO
+from friday_cli.view import (
+    AgentView,
+    Item,
+    NoteItem,
+    ResultItem,
+    SessionView,
+    ToolRun,
+    not_started,
+    status_text,
+)
+
+from ..commands.cards import STEP_MARKS
 
 
 class PlainWriter:
@@ -36,8 +50,8 @@ class PlainWriter:
         """Print what is new."""
         root = state.root
         if root is not None:
-            self._root(root)
-        self._children(state)
+            self._root(state, root)
+        self._children(state, until=math.inf)
         for agent in state.agents.values():
             if agent.waits_for_cap and self._waiting.get(agent.path) is not agent.waiting:
                 self._waiting[agent.path] = agent.waiting
@@ -53,12 +67,14 @@ class PlainWriter:
             self._say(f"Done: {status_text(state, root)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
         self._ended_run = ended_run or self._ended_run or 0
 
-    def _root(self, root: AgentView) -> None:
+    def _root(self, state: SessionView, root: AgentView) -> None:
         if root.transcript is not self._shown:  # rewound: the common part was printed
             both = zip(root.transcript, self._shown, strict=False)
             self._taken = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
             self._shown = root.transcript
         for item in root.transcript[self._taken :]:
+            begun = item.started if isinstance(item, ToolRun) else item.at
+            self._children(state, until=begun or 0.0)
             self._item(item)
         self._taken = len(root.transcript)
         self._calls()
@@ -72,6 +88,7 @@ class PlainWriter:
         elif isinstance(item, ResultItem):
             self._warn("a", item.receipt)
         elif item.role == "assistant":
+            self._calls()
             self._writing(item.text, whole=True)
             self._said = ""
         elif item.source != "person":
@@ -101,14 +118,18 @@ class PlainWriter:
             else:
                 failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
                 name = f"{sanitize_line(call.label, 60)} {sanitize_line(call.title, 200)}"
-                self._say(f"Tool {name}: {call.status}{failed}")
+                self._say(f"Tool {name}: {'stopped' if call.status == 'cancelled' else call.status}{failed}")
+                if call.tool == TODO and isinstance(call.display, TableDisplay):
+                    for status, text in call.display.rows:
+                        self._say(f"  [{STEP_MARKS.get(status, ' ')}] {sanitize_line(text, 300)}")
         self._open_calls = left
 
-    def _children(self, state: SessionView) -> None:
+    def _children(self, state: SessionView, *, until: float) -> None:
+        """Print which sub-agents started and ended, up to a time in Unix seconds."""
         for agent in state.agents.values():
             now = (agent.run, agent.ended)
             before = self._agents.get(agent.path)
-            if agent.path == "a" or now == before:
+            if agent.path == "a" or now == before or (agent.finished or agent.started) > until:
                 continue
             self._agents[agent.path] = now
             name = f"Agent {agent.path} ({sanitize_line(agent.profile, 40)})"
