@@ -155,7 +155,12 @@ def _facts(run: ToolRun) -> Iterator[str]:
         rows = run.display.files
         yield f"{pluralize(len(rows), 'file')} {diffstat(rows)}"
     if isinstance(run.display, CommandDisplay) and run.display.exit_code is not None:
-        yield f"exit {run.display.exit_code}"
+        of = (
+            f" of {run.display.exit_of}, an earlier part of the pipe seems to have failed"
+            if run.display.exit_of
+            else ""
+        )
+        yield f"exit {run.display.exit_code}{of}"
     if run.images:
         yield pluralize(run.images, "image")
     if run.agents:

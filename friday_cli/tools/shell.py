@@ -44,6 +44,15 @@ _NONE_RAN = pattern(
     r"|running 0 tests|\b0 passing"
 )
 _SOME_RAN = pattern(r"(?im)\b[1-9]\d* (?:passed|failed|passing|failing|tests?\b)|\brunning [1-9]|^ok\s+\S+\s+[\d.(]")
+_FILTERED = pattern(r"\|&?\s*(tail|head|cat|tee|grep|sed|awk|sort|uniq|wc|cut|tr)\b[^|;&\n]*$")
+"""A pipe at the end of a command into a program that succeeds whatever it reads."""
+_READS = pattern(r"(?:^|[;&\n(]\s*)(?:cat|grep|rg|git|sed|awk|head|tail|jq|journalctl|less|echo|printf)\b[^;&\n]*$")
+"""A pipe at the end of a command whose first part only prints what it reads: its words are not its own."""
+_FAILED = pattern(
+    r"(?m)^Traceback \(most recent call last\)|: command not found$|: No module named |: No such file or directory$"
+    r"|^(?:FAILED|fatal:|error:|npm ERR!|make: \*\*\*|INTERNALERROR>) ?|\b[1-9]\d* (?:failed|errors?)\b"
+)
+"""What programs write when they fail."""
 _SIGNALS = {
     getattr(signal, name): name
     for name in ("SIGINT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM")
@@ -138,6 +147,13 @@ def _ran_no_test(command: str, output: str) -> bool:
     return bool(_TESTS().search(command) and _NONE_RAN().search(end)) and not _SOME_RAN().search(end)
 
 
+def _hides_failure(command: str, ran: CommandResult) -> str:
+    """The last part of a pipe that succeeded, if the output says that a part before it failed; "" if nothing does."""
+    filtered = None if _READS().search(command) else _FILTERED().search(command.rstrip())
+    failed = ran.exit_code == 0 and filtered and "pipefail" not in command and _FAILED().search(ran.output[-_SUMMARY:])
+    return filtered[1] if filtered and failed else ""
+
+
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
     access: Access = "read_only" if context.read_only else args.access
     if args.background:
@@ -150,10 +166,11 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     )
     output = sanitize(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
-    parts.append(f"[{_ending(ran, timeout_s)}]")
+    exit_of = _hides_failure(args.command, ran)
+    parts.append(f"[{_ending(ran, timeout_s, exit_of)}]")
     return Output(
         "\n".join([*parts, *_sandbox(ran, read_only=context.read_only)]),
-        CommandDisplay(args.command, ran.exit_code, output, ran.output_file),
+        CommandDisplay(args.command, ran.exit_code, output, ran.output_file, exit_of),
         ToolFacts(
             files=ran.changed,
             commands=(
@@ -184,8 +201,8 @@ def _sandbox(done: CommandResult | BackgroundJob, *, read_only: bool) -> list[st
     return lines
 
 
-def _ending(ran: CommandResult, timeout_s: float) -> str:
-    """How a command ended, for the model."""
+def _ending(ran: CommandResult, timeout_s: float, exit_of: str) -> str:
+    """How a command ended, for the model. `exit_of` as in `CommandDisplay`."""
     if ran.timed_out:
         remedy = "raise timeout_s, use background, or make sure it does not wait for input"
         text = f"stopped after {timeout_s:g} s; {remedy}"
@@ -195,6 +212,7 @@ def _ending(ran: CommandResult, timeout_s: float) -> str:
         text = f"exit {ran.exit_code}"
         if ran.exit_code > 128 and (name := _SIGNALS.get(ran.exit_code - 128)):
             text += f", {name}"
+        text += f" of {exit_of}; an earlier part of the pipe seems to have failed" if exit_of else ""
     if ran.duration_s >= MIN_REPORTED_S:
         text += f", {ran.duration_s:.1f} s"
     if not ran.output.strip():

@@ -31,12 +31,14 @@ class DiffsDisplay(Display, frozen=True, tag="diffs"):
 
 
 class CommandDisplay(Display, frozen=True, tag="command"):
-    """A command and the end of its output. `spill` is the file with the whole output when it was truncated."""
+    """A command and the end of its output. `spill` is the file with the whole output when it was truncated. `exit_of` is the last
+    part of a pipe, whose exit code it is, if the output says that an earlier part failed."""
 
     command: str
     exit_code: int | None
     output: str
     spill: str = ""
+    exit_of: str = ""
 
 
 class TableDisplay(Display, frozen=True, tag="table"):

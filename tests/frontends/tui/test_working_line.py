@@ -52,6 +52,27 @@ async def test_a_command_shows_its_last_lines(tmp_path: Path, ends: str) -> None
         assert not [line for line in hidden if re.search(rf"^\s+{line}$", chat.frame, re.M)]
 
 
+@pytest.mark.parametrize(
+    ("command", "marked"),
+    [
+        ("sh -c 'echo Traceback...; echo 3 failed; exit 1' 2>&1 | tail -2", True),
+        ("cd . && no-such-program 2>&1 | head -3", True),
+        ("sh -c 'echo 3 passed' | tail -2", False),
+        ("cat log.txt | tail -2", False),
+        ("set -o pipefail; sh -c 'echo 3 failed' | tail -2", False),
+    ],
+)
+async def test_a_pipe_whose_first_part_failed_is_marked(tmp_path: Path, command: str, marked: bool) -> None:
+    (tmp_path / "log.txt").write_text("3 failed\n")
+    turns = [does("bash", command=command), {"text": "{results}"}]
+    async with opened(tmp_path, {"a": turns}, size=(100, 30), mode="yolo") as chat:
+        await chat.ask("go")
+        words = " ".join(chat.frame.split())
+        assert ("an earlier part of the pipe seems to have failed." in words) is marked
+        assert ("▸ ! bash" in words) is marked
+        assert ("exit 0 of " in words) is marked
+
+
 async def test_a_test_command_that_ran_no_test_is_a_warning(tmp_path: Path) -> None:
     commands = [does("bash", command="echo 'no tests ran in 0.01s' # pytest | tail -1"), {"text": "All tests pass."}]
     async with opened(tmp_path, {"a": commands}, mode="yolo") as chat:

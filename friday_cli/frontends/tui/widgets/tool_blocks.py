@@ -92,7 +92,8 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
         "running": styles.accent,
     }
     text = Text("▾ " if open_ else "▸ ", style=styles.dim)
-    text.append(CALL_MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
+    hidden = run.display.exit_of if isinstance(run.display, CommandDisplay) else ""
+    text.append(*(("! ", styles.warn) if hidden else (CALL_MARKS[run.status] + " ", color.get(run.status, styles.dim))))
     text.append(sanitize_line(run.label, 60), style="bold")
     if title := _title(run):
         text.append(f" {title}")
@@ -127,7 +128,11 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
             sanitize(run.display.output).rstrip().split("\n")[-(ERROR_TAIL if run.status == "error" else OUTPUT_TAIL) :]
         )
         style = styles.error if run.status == "error" else styles.dim
-        return renderer.hard("\n".join(lines), width, style)[-len(lines) :] if any(lines) else []
+        shown = renderer.hard("\n".join(lines), width, style)[-len(lines) :] if any(lines) else []
+        if of := sanitize_line(run.display.exit_of, 20):
+            words = f"! Exit code 0 is that of {of}; an earlier part of the pipe seems to have failed."
+            shown += renderer.wrap(Text(words, style=styles.warn), width)
+        return shown
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         texts = (Text(part[:1000], style=styles.error) for part in last)
