@@ -26,6 +26,7 @@ from .project_context import load_context
 from .session_args import YES
 
 if TYPE_CHECKING:
+    from friday_cli.evals.baseline import Gate
     from friday_cli.evals.results import EvalResults
     from friday_cli.map.job import MapJob
     from friday_cli.map.store import MapStore
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 TRUST = typer.Option(False, "--trust", help="Trust the commands of the suite for this run.")
 SUITE = typer.Argument(..., metavar="SUITE", help="A folder with NAME/task.toml files, a JSONL file, or sample.")
 ID = typer.Argument(..., metavar="ID", help="An eval of this folder, or the beginning of its id.")
-FORMAT = typer.Option("text", "--format", "-f", metavar="FORMAT", help="text, json or junit.")
+FORMAT = typer.Option(
+    "text", "--format", "-f", metavar="FORMAT", help="text, json, junit, or html (a page that runs nothing)."
+)
 ARMS = typer.Option(
     [], "--arm", metavar="NAME='FLAGS'", help="Settings to compare: flags of `friday ask`; may be repeated."
 )
-FORMATS = ("text", "json", "junit")
+FORMATS = ("text", "json", "junit", "html")
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -49,6 +52,7 @@ def register(app: typer.Typer, about: str) -> None:
         "report": report,
         "retry": retry,
         "rescore": rescore,
+        "save": save,
         "cancel": cancel,
     }
     add_family(app, "eval", about, commands)
@@ -78,6 +82,19 @@ def run(
     ),
     parallel: int = typer.Option(4, "--parallel", metavar="N", min=1, max=64, help="Trials at the same time."),
     seed: int = typer.Option(0, "--seed", metavar="N", help="For the order of the trials, and for the statistics."),
+    against: str = typer.Option(
+        "", "--against", metavar="FILE", help="A baseline of `eval save`: fail if an arm is worse."
+    ),
+    margin: float = typer.Option(
+        0.05, "--margin", metavar="SHARE", min=0, max=1, help="With --against: a loss that is allowed."
+    ),
+    min_pass: float = typer.Option(
+        None, "--min-pass", metavar="SHARE", min=0, max=1, help="Fail if surely fewer trials pass."
+    ),
+    max_errors: float = typer.Option(
+        0.1, "--max-errors", metavar="SHARE", min=0, max=1, help="With more trials without a result nothing is decided."
+    ),
+    lenient: bool = typer.Option(False, "--lenient", help="Exit with 0 where it cannot tell."),
     form: str = FORMAT,
     trust: bool = TRUST,
     yes: bool = YES,
@@ -86,8 +103,12 @@ def run(
 
     A trial is a session in a copy of the task's files. The same command continues an eval that was stopped; what is done is not paid again.
 
-    Exit codes: 0 done, 2 usage error, 5 the cap was reached, 75 the service failed, 130 interrupted."""
+    Exit codes: 0 done, 1 worse than --against or --min-pass, 2 usage error, 5 the cap was reached, 6 it cannot tell, 75 the service failed,
+    130 interrupted."""
+    from friday_cli.evals.baseline import Gate, read
     from friday_cli.evals.run import eval_job
+
+    gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
 
     _require_format(form)
     found = _trusted_suite(suite, trust=trust)
@@ -97,7 +118,7 @@ def run(
     flags = {name: _with_model(name, text, model) for name, text in given.items()}
     named = suite if found.shipped else text_of(Path(suite).resolve())
     job = eval_job(text_of(working_folder()), named, flags, trials=trials, cost=max_cost, parallel=parallel, seed=seed)
-    raise typer.Exit(asyncio.run(_run(job, found, form, yes=yes)))
+    raise typer.Exit(asyncio.run(_run(job, found, form, yes=yes, gate=gate)))
 
 
 def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
@@ -121,6 +142,13 @@ def rescore(name: str = ID, form: str = FORMAT, trust: bool = TRUST) -> None:
     """Run the checks of the suite as they are now on what was kept. No model is asked, so it costs nothing."""
     _require_format(form)
     raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=True, rescore=True)))
+
+
+def save(
+    name: str = ID, file: str = typer.Argument(..., metavar="FILE", help="Where the baseline is written.")
+) -> None:
+    """Write what an eval found as a baseline, for `eval run --against`."""
+    asyncio.run(_save(name, Path(file)))
 
 
 def cancel(name: str = ID) -> None:
@@ -181,7 +209,10 @@ async def _check(suite: Suite, times: int) -> int:
     return 1 if wrong else 0
 
 
-async def _run(job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool = False) -> int:
+async def _run(
+    job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool = False, gate: Gate | None = None
+) -> int:
+    from friday_cli.evals.baseline import Gate, judge
     from friday_cli.evals.results import eval_results
     from friday_cli.evals.run import EvalRun
     from friday_cli.llm.transport import aclose_all
@@ -201,7 +232,10 @@ async def _run(job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool
         frontend.close()
         found = eval_results(batch, rows)
         _show(found, form)
-        return code() or _exit_code(found)
+        judged, said = judge(found, gate or Gate())
+        for line in said:
+            remark(line)
+        return code() or _exit_code(found) or judged
     finally:
         frontend.close()
         await store.close()
@@ -223,6 +257,10 @@ def _show(found: EvalResults, form: str) -> None:
         show_json(report.as_data(found))
     elif form == "junit":
         show(report.as_junit(found))
+    elif form == "html":
+        from friday_cli.evals.page import as_html
+
+        print(as_html(found), end="")
     else:
         show(report.head(found))
         show()
@@ -266,6 +304,18 @@ async def _report(name: str, form: str) -> None:
     async with _store() as store:
         batch = await find_eval(store, name)
         _show(eval_results(batch, await trial_rows(store, batch.id)), form)
+
+
+async def _save(name: str, file: Path) -> None:
+    from friday_cli.evals import baseline
+    from friday_cli.evals.results import eval_results, trial_rows
+    from friday_cli.evals.run import find_eval
+
+    async with _store() as store:
+        batch = await find_eval(store, name)
+        found = eval_results(batch, await trial_rows(store, batch.id))
+    await asyncio.to_thread(baseline.save, found, file)
+    remark(f"{file} has {pluralize(len(found.arms), 'arm')} of eval {batch.id}")
 
 
 async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool) -> int:

@@ -24,7 +24,7 @@ LINE = 200
 
 def arm_cells(arm: ArmResult) -> tuple[str, ...]:
     """The cells of an arm, for `TITLES`."""
-    rate, known = arm.rate, len(arm.by_task) >= FEWEST
+    rate, known = arm.rate, arm.outcomes.clusters >= FEWEST
     each = arm.cost_per_pass
     return (
         arm.name,

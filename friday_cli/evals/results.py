@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.map.report import places
 from friday_cli.map.store import BatchRow, MapStore
 
@@ -96,7 +97,7 @@ class PairResult(msgspec.Struct, frozen=True):
         money = f" for {self.cost.value:.1f}x the money" if self.cost is not None else ""
         match found.word:
             case "too few tasks":
-                few = f"{found.tasks} task{'' if found.tasks == 1 else 's'}"
+                few = pluralize(found.clusters, "independent task")
                 return f"{self.second} against {self.first}: {few}, too few to compare (at least {statistics.FEWEST})"
             case "cannot tell":
                 return f"{self.second} against {self.first}: cannot tell: {points}{money}"

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 FEWEST = 6
-"""Tasks below which only counts are told."""
+"""Independent tasks below which only counts are told."""
 WITHIN = 0.05
 """Arms whose difference is surely below this are as good as each other."""
 DRAWS, EXACT = 20_000, 16
@@ -45,19 +45,23 @@ class Outcomes(msgspec.Struct, frozen=True):
         return {task: sum(each) / len(each) for task, each in self.passed.items() if each}
 
     @property
+    def clusters(self) -> int:
+        """How many tasks, or groups of tasks of the same origin, there are."""
+        return len({self.group[task] for task in self.passed})
+
+    @property
     def single(self) -> bool:
         """Whether each task is a cluster of its own and was tried once."""
-        alone = len({self.group[task] for task in self.passed}) == len(self.passed)
-        return alone and all(len(each) == 1 for each in self.passed.values())
+        return self.clusters == len(self.passed) and all(len(each) == 1 for each in self.passed.values())
 
 
 class Comparison(msgspec.Struct, frozen=True):
     """One arm against another, over the tasks that both have: the difference of their rates, its probability `p` if they were equal,
-    and the word for it."""
+    and the word for it. `clusters`: how many of them are independent."""
 
     difference: Interval
     p: float
-    tasks: int
+    clusters: int
     word: Word
 
 
@@ -90,12 +94,13 @@ def compare(first: Outcomes, second: Outcomes, *, seed: int = 0) -> Comparison:
     difference = clustered(gains, first.group)
     difference = Interval(difference.value, max(-1.0, difference.low), min(1.0, difference.high))
     p = _mcnemar(gains.values()) if first.single and second.single else _sign_flips(gains, first.group, seed)
-    return Comparison(difference, p, len(gains), word(difference, p, len(gains)))
+    clusters = len({first.group[task] for task in gains})
+    return Comparison(difference, p, clusters, word(difference, p, clusters))
 
 
-def word(difference: Interval, p: float, tasks: int) -> Word:
+def word(difference: Interval, p: float, clusters: int) -> Word:
     """The word for a difference."""
-    if tasks < FEWEST:
+    if clusters < FEWEST:
         return "too few tasks"
     if p < 0.05 and (difference.low > 0 or difference.high < 0):
         return "better" if difference.low > 0 else "worse"
@@ -109,7 +114,7 @@ def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
     for rank, at in enumerate(order):
         highest = max(highest, min(1.0, found[at].p * (len(order) - rank)))
         one = found[at]
-        found[at] = msgspec.structs.replace(one, p=highest, word=word(one.difference, highest, one.tasks))
+        found[at] = msgspec.structs.replace(one, p=highest, word=word(one.difference, highest, one.clusters))
     return found
 
 

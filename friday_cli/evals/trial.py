@@ -296,7 +296,7 @@ class TrialEngine:
         command, ended = failed
         if ended.exit_code in NOT_STARTED and await self._never_starts(command, start, copy):
             raise HarnessError(f"the check `{command}` cannot be started here: {sanitize(ended.output).strip()[-200:]}")
-        output = sanitize(ended.output).strip()[-OUTPUT:]
+        output = sanitize(ended.output).replace(f"{copy}/", "").strip()[-OUTPUT:]
         return TrialRecord("failed", done, f"`{command}` {ended.how}" + (f": {output}" if output else ""))
 
     async def _never_starts(self, command: str, start: TaskStart, copy: Path) -> bool:

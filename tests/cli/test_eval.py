@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -207,3 +208,34 @@ def test_arms_with_the_same_settings_are_refused(console: Console) -> None:
     suite(console, 1)
     ran = evaluate(console, "x=--model demo", "y=-m demo")
     assert (ran.code, "The arms x and y have the same settings" in ran.err) == (2, True)
+
+
+def test_a_baseline_fails_a_job_that_is_worse(console: Console) -> None:
+    suite(console, 6)
+    good, bad = model(console, "good", SOLVES), model(console, "bad", [{"text": "I did it."}]).replace("bad=", "good=")
+    evaluate(console, good)
+    console.ok("eval", "save", identity(console), "base.json")
+    against = ("--against", "base.json")
+    ran = evaluate(console, bad, more=against)
+    assert (ran.code, "good is worse than the baseline (good): -100 points" in ran.err) == (1, True), ran
+    ran = evaluate(console, good, more=against)
+    assert (ran.code, "a loss of more than 5 points is not ruled out" in ran.err) == (6, True), ran
+    assert evaluate(console, good, more=(*against, "--lenient")).code == 0
+    assert evaluate(console, good, more=("--min-pass", "0.4")).code == 0
+    assert evaluate(console, good, more=("--min-pass", "0.9")).code == 6
+    assert evaluate(console, bad, more=("--min-pass", "0.9")).code == 1
+    suite(console, 6, setup="false")
+    ran = evaluate(console, good, more=against)
+    assert (ran.code, "100 % of the trials have no result" in ran.err) == (6, True)
+
+
+def test_the_page_and_the_file_for_ci_run_nothing(console: Console) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    suite(console, 6, check=[f"echo '{hostile}'; false"])
+    evaluate(console, model(console, "good", SOLVES), model(console, "bad", [{"text": "no"}]))
+    page = console.ok("eval", "report", identity(console), "-f", "html").out
+    assert ("<script" in page, "\u202e" in page, "default-src 'none'" in page) == (False, False, True)
+    assert page.count("&lt;script&gt;") >= 12
+    junit = console.ok("eval", "report", identity(console), "-f", "junit").out
+    cases = [case for case in ElementTree.fromstring(junit).iter("testcase") if case.find("failure") is not None]
+    assert len(cases) == 12
