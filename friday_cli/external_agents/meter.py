@@ -8,11 +8,9 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-import h11
 import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
@@ -21,6 +19,7 @@ from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm.transport import http
+from friday_cli.llm.transport.h11_server import ProtocolError, ServedConnection
 
 from .provider import PricedModel
 from .turns import Turns
@@ -29,10 +28,6 @@ from .usage import BYTES_PER_TOKEN, UsageReader
 
 log = logging.getLogger(__name__)
 
-MAX_BODY = 64 * 1024 * 1024
-"""Bytes of a request."""
-READ = 256 * 1024
-"""Bytes that are read at once."""
 REPLY = 8_000
 """Tokens of a reply to a request that sets no limit."""
 REFUSED = 400
@@ -43,10 +38,9 @@ _NOT_FORWARDED = frozenset(
         *("authorization", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie"),
     )
 )
-_NOT_RETURNED = frozenset(("content-length", "connection", "transfer-encoding", "content-encoding", "keep-alive"))
 
 
-class _Asked(NamedTuple):
+class _ProgramRequest(NamedTuple):
     """A request of the program. `turn`: it offers tools to the model, as each request of an agent's own work does."""
 
     model: str
@@ -55,7 +49,7 @@ class _Asked(NamedTuple):
     turn: bool
 
     @staticmethod
-    def read(target: str, body: bytes) -> _Asked:
+    def read(target: str, body: bytes) -> _ProgramRequest:
         try:
             given = json.loads(body)
         except (ValueError, RecursionError):
@@ -66,7 +60,7 @@ class _Asked(NamedTuple):
         limits = [fields.get(key) for key in ("max_tokens", "max_output_tokens", "max_completion_tokens")]
         limits.append(options.get("maxOutputTokens") if isinstance(options, dict) else None)
         most = next((limit for limit in limits if type(limit) is int and limit > 0), REPLY)
-        return _Asked(str(model), len(body), most, bool(fields.get("tools")))
+        return _ProgramRequest(str(model), len(body), most, bool(fields.get("tools")))
 
 
 class Meter:
@@ -90,7 +84,7 @@ class Meter:
 
     async def open(self) -> None:
         """Listen on the loopback."""
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=READ)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
@@ -106,8 +100,8 @@ class Meter:
         assert task is not None
         self._tasks.add(task)
         try:
-            await self._serve(_Client(reader, writer))
-        except (OSError, h11.ProtocolError, EOFError):
+            await self._serve(ServedConnection(reader, writer))
+        except (OSError, ProtocolError, EOFError):
             pass  # the program hung up, or does not speak HTTP
         except Exception:
             log.exception("meter of %s", self._agent.path)
@@ -115,22 +109,22 @@ class Meter:
             self._tasks.discard(task)
             writer.close()
 
-    async def _serve(self, client: _Client) -> None:
+    async def _serve(self, client: ServedConnection) -> None:
         """Answer the requests of a connection."""
         while (request := await client.request()) is not None:
-            target, headers = request.target.decode("latin-1"), _headers(request)
+            target, headers = request.target, request.headers
             body = await client.body()
             given = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("authorization", "")
             if not secrets.compare_digest(given.removeprefix("Bearer ").encode(), self.token.encode()):
                 await client.answer(401, self._error("This is not the token of this agent."))
-            elif request.method != b"POST":
+            elif request.method != "POST":
                 await client.answer(404, self._error("Only requests to a model are forwarded."))
             else:
                 await self._forward(client, target, headers, body)
             client.next()
 
-    async def _forward(self, client: _Client, target: str, headers: dict[str, str], body: bytes) -> None:
-        asked = _Asked.read(target, body)
+    async def _forward(self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes) -> None:
+        asked = _ProgramRequest.read(target, body)
         self.last_at = asyncio.get_running_loop().time()
         self.running += 1
         try:
@@ -143,7 +137,7 @@ class Meter:
             self.running -= 1
             self.last_at = asyncio.get_running_loop().time()
 
-    def _refusal(self, asked: _Asked) -> str:
+    def _refusal(self, asked: _ProgramRequest) -> str:
         """Why a request is not sent, whatever it costs; "" if nothing is against it."""
         turns = self._turns
         if turns.phase == "stopping":
@@ -156,7 +150,9 @@ class Meter:
             return f"Friday: {turns.limited.result()}."
         return ""
 
-    async def _counted(self, client: _Client, target: str, headers: dict[str, str], body: bytes, asked: _Asked) -> str:
+    async def _counted(
+        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: _ProgramRequest
+    ) -> str:
         """Reserve, forward and settle a request. Returns why it was refused."""
         agent, services, price = self._agent, self._services, self._upstream.price(asked.model)
         if agent.budget.left("cost") != float("inf") and price(Usage(input=1, output=1)) is None:
@@ -193,23 +189,23 @@ class Meter:
         return ""
 
     async def _exchange(
-        self, client: _Client, target: str, headers: dict[str, str], body: bytes, reader: UsageReader
+        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, reader: UsageReader
     ) -> None:
         """Forward a request, and pass its answer on."""
         upstream = self._upstream
         try:
             response = await http.forward(upstream.endpoint, upstream.url(target), (body,), self._sent_headers(headers))
-        except (OSError, h11.ProtocolError) as error:
+        except (OSError, ProtocolError) as error:
             await client.answer(502, self._error(f"Friday: {upstream.endpoint.service} could not be reached: {error}"))
             return
         self.requests += 1
         reader.status = response.status_code
         try:
-            await client.pass_on(response, reader)
+            await client.pass_on(response, reader.feed)
         finally:
             await response.aclose()
 
-    def _usage(self, reader: UsageReader, asked: _Asked, sent: Usage) -> Usage:
+    def _usage(self, reader: UsageReader, asked: _ProgramRequest, sent: Usage) -> Usage:
         """What a request is charged: what the service says, else an estimate from the bytes. Nothing for a failed one."""
         if not 200 <= reader.status < 300:
             return Usage()
@@ -235,66 +231,3 @@ class Meter:
             error = {"type": "invalid_request_error", "message": text}
             document = {"type": "error", "error": error}
         return json.dumps(document).encode()
-
-
-class _Client:
-    """One connection of the program."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
-
-    async def _event(self) -> Any:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            if self._http.they_are_waiting_for_100_continue:
-                self._writer.write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-            self._http.receive_data(await self._reader.read(READ))
-        return event
-
-    async def request(self) -> h11.Request | None:
-        """The next request, None at the end."""
-        event = await self._event()
-        return event if isinstance(event, h11.Request) else None
-
-    async def body(self) -> bytes:
-        """The body of the request. Raises EOFError if it is too long or does not end."""
-        pieces, size = [], 0
-        while isinstance(event := await self._event(), h11.Data):
-            size += len(event.data)
-            if size > MAX_BODY:
-                raise EOFError
-            pieces.append(bytes(event.data))
-        if not isinstance(event, h11.EndOfMessage):
-            raise EOFError
-        return b"".join(pieces)
-
-    async def answer(self, status: int, body: bytes) -> None:
-        """A whole answer."""
-        headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
-        self._writer.write(self._http.send(h11.Response(status_code=status, headers=headers)) or b"")
-        self._writer.write(self._http.send(h11.Data(data=body)) or b"")
-        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
-        await self._writer.drain()
-
-    async def pass_on(self, response: Any, reader: UsageReader) -> None:
-        """The answer of the service, while it comes. Raises OSError if the program has hung up."""
-        headers = [(name, value) for name, value in response.headers.items() if name.lower() not in _NOT_RETURNED]
-        headers.append(("transfer-encoding", "chunked"))
-        self._writer.write(self._http.send(h11.Response(status_code=response.status_code, headers=headers)) or b"")
-        async for data in response.aiter_bytes():
-            reader.feed(data)
-            if self._writer.is_closing() or self._reader.at_eof():
-                raise ConnectionResetError("the program has hung up")
-            self._writer.write(self._http.send(h11.Data(data=data)) or b"")
-            await self._writer.drain()
-        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
-        with suppress(OSError):
-            await self._writer.drain()
-
-    def next(self) -> None:
-        """Prepare for the next request. Raises h11.ProtocolError if there can be none."""
-        self._http.start_next_cycle()
-
-
-def _headers(request: h11.Request) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.headers}

@@ -373,8 +373,8 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
-    | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint | Rewound | Reviewed
-    | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
+    | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
     | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
 )  # fmt: skip
 
