@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 import textual.app
@@ -22,6 +22,8 @@ ROUNDS = 3
 """Rounds of the event loop without anything to do, after which the app rests."""
 LONGEST_S = 5.0
 """How long threads and a layout are waited for: some threads work as long as the test does."""
+_threads: WeakSet[asyncio.Future[Any]] = WeakSet()
+"""The work that was given to threads."""
 _parsed: dict[frozenset[tuple[str, str]], Any] = {}
 """The parsed stylesheets by their variables, for all apps of this process."""
 
@@ -34,6 +36,22 @@ def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", rest)
     monkeypatch.setattr(double_press, "AGAIN_S", 600.0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _threads_known() -> Iterator[None]:
+    """Know the work in threads. A pool does not tell: from Python 3.12 on its count of idle threads can stay one too low."""
+    run_in_executor = asyncio.BaseEventLoop.run_in_executor
+
+    def run(loop: asyncio.BaseEventLoop, executor: Any, function: Any, *args: Any) -> asyncio.Future[Any]:
+        work = run_in_executor(loop, executor, function, *args)
+        if executor is None:
+            _threads.add(work)
+        return work
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.BaseEventLoop, "run_in_executor", run)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -92,9 +110,8 @@ async def rest(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
 
 
 def _in_threads(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a thread of `asyncio.to_thread` has work."""
-    pool: ThreadPoolExecutor | None = loop._default_executor  # type: ignore[attr-defined]
-    return pool is not None and (pool._work_queue.qsize() > 0 or pool._idle_semaphore._value < len(pool._threads))
+    """Whether a thread of `asyncio.to_thread` has work that the loop has not got back."""
+    return any(not work.done() and work.get_loop() is loop for work in _threads)
 
 
 def _to_be_drawn() -> bool:
