@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from friday_cli.core.protocol.format import price, seconds
 from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.text.sanitize import sanitize_line
 
+from .items import AgentView
 from .state import SessionView
 
 Activity = Literal["model", "tool", "child", "person", "rate", "budget", "queued", "other"]
@@ -202,7 +203,8 @@ def render_timeline(
     first, last = window or (0.0, scale.length)
     names = {a.path: sanitize_line(f"{a.path} {state.agents[a.path].profile}", 24) for a in timeline.agents}
     left = max(map(len, names.values()), default=0) + 2
-    right = 18
+    facts = {a.path: _facts(state.agents[a.path], state.at) for a in timeline.agents}
+    right = max(map(len, facts.values()), default=0)
     columns = max(10, width - left - right)
     step = max(last - first, 0.001) / columns
     rows: list[list[tuple[str, Cell]]] = []
@@ -210,7 +212,6 @@ def render_timeline(
     for agent in timeline.agents:
         if top and agent.path != top and not agent.path.startswith(f"{top}."):
             continue
-        view = state.agents[agent.path]
         placed = [s._replace(start=scale.position(s.start), end=scale.position(s.end)) for s in agent.segments]
         runs = [(scale.position(start), scale.position(end)) for start, end in agent.runs]
         cells: list[Cell] = []
@@ -223,11 +224,27 @@ def render_timeline(
         used.update(cell for cell in cells if cell)
         drawn = [(kind, len([*group])) for kind, group in groupby(cells)]
         pieces: list[tuple[str, Cell]] = [((SIGNS[kind][0] if kind else " ") * count, kind) for kind, count in drawn]
-        facts = f"{seconds(view.active_s(state.at)):>7} {price(view.model, view.usage).removeprefix('cost '):>8}"
-        rows.append([(names[agent.path].ljust(left), ""), *pieces, (f"  {facts}", "")])
+        rows.append([(names[agent.path].ljust(left), ""), *pieces, (facts[agent.path], "")])
     rows.append([(" " * left + _axis(first, last, columns, scale.pauses), "")])
-    rows.append([(" " * left + "  ".join(f"{SIGNS[each][0]} {SIGNS[each][1]}" for each in SIGNS if each in used), "")])
+    signs = [f"{sign} {name}" for each, (sign, name) in SIGNS.items() if each in used]
+    rows += [[(" " * left + line, "")] for line in _lines(signs, columns + right)]
     return rows
+
+
+def _lines(words: Sequence[str], width: int) -> Iterator[str]:
+    """`words` beside each other, in as many lines of `width` columns as they need."""
+    line = ""
+    for word in words:
+        if line and len(line) + 2 + len(word) > width:
+            yield line
+            line = ""
+        line += f"  {word}" if line else word
+    yield line
+
+
+def _facts(agent: AgentView, at: float) -> str:
+    """How long an agent worked, and what it cost."""
+    return f"  {seconds(agent.active_s(at)):>7} {price(agent.model, agent.usage).removeprefix('cost '):>8}"
 
 
 def _axis(first: float, last: float, columns: int, pauses: Sequence[float]) -> str:
@@ -235,7 +252,7 @@ def _axis(first: float, last: float, columns: int, pauses: Sequence[float]) -> s
     cells = [" "] * columns
     step = max(last - first, 0.001) / columns
     for column in range(0, columns - 7, 16):
-        label = f"|{seconds(first + column * step)}"
+        label = f"|{seconds(first + column * step)}"[: columns - column]
         cells[column : column + len(label)] = label
     for pause in pauses:
         if 0 <= (column := int((pause - first) / step)) < columns:

@@ -154,6 +154,24 @@ def test_a_timeline_tells_what_an_agent_waited_for_and_shortens_pauses() -> None
     assert "waits for you" in rows[-1]
 
 
+def test_the_signs_of_a_timeline_take_as_many_lines_as_they_need() -> None:
+    waits: tuple[Any, ...] = ("waiting_child", "waiting_user", "waiting_rate", "waiting_budget", "queued")
+    log = numbered(
+        ("a", AgentStarted(1, "p", "t", "m")),
+        ("a", ev.TurnStarted(1)),
+        ("a", ev.ToolStarted("c", "bash")),
+        *(("a", ev.StatusChanged(status)) for status in waits),
+        ("a", ev.StatusChanged("running")),
+        ("a", ev.AgentFinished(1, "completed", "done")),
+    )
+    rows = ["".join(text for text, _ in row) for row in render_timeline(SessionView.of(log), Timeline.of(log), 80)]
+    assert max(map(len, rows)) <= 80
+    assert len(rows) > 3
+    assert all(
+        words in " ".join(rows[2:]) for words in ("waits for the service", "waits for budget", "waits for a slot")
+    )
+
+
 @pytest.mark.parametrize("window", [(0.0, 2.0), (10.0, 20.0)])
 def test_a_part_of_a_timeline_has_only_the_agents_at_work_in_it(window: tuple[float, float]) -> None:
     log = tree()
