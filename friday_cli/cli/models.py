@@ -27,19 +27,26 @@ PRICES = typer.Option(
 )
 
 
+UPDATE = typer.Option(
+    False,
+    "--update",
+    help="Ask Anthropic, OpenAI and services with a base_url now for their models, and what each can.",
+)
+
+
 def register(app: typer.Typer, _: str) -> None:
     """Add the command `models`."""
     app.command("models", cls=HelpCommand)(models)
 
 
-def models(as_json: bool = JSON, prices: bool = PRICES) -> None:
+def models(as_json: bool = JSON, prices: bool = PRICES, update: bool = UPDATE) -> None:
     """List the usable models, and why others are not usable.
 
     Checks the keys in the environment and those of `friday auth`, contacts model servers on this machine, and once a day
     the services with a base_url in the settings. * marks the default model, ? a context window that is a guess. Other models of a service work too, as provider/model.
     """
     settings = load_context().settings
-    found, listed = asyncio.run(_ask(settings, prices=prices))
+    found, listed = asyncio.run(_ask(settings, prices=prices, update=update))
     rows = known.list_services(settings, found=found, listed=listed)
     choice, why = _default(settings)
     windows = {name: window_of(name, row, settings, found) for row in rows for name in row.models}
@@ -88,9 +95,9 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
         return None, str(error)
 
 
-async def _ask(settings: Settings, *, prices: bool) -> tuple[LocalServers, dict[str, Listing]]:
+async def _ask(settings: Settings, *, prices: bool, update: bool) -> tuple[LocalServers, dict[str, Listing]]:
     found, listed = await asyncio.gather(
-        probe(settings.providers, os.environ), ask_gateways(settings, os.environ, prices=prices)
+        probe(settings.providers, os.environ), ask_gateways(settings, os.environ, prices=prices, update=update)
     )
     return found, listed
 

@@ -59,7 +59,7 @@ GROUPS = {
         "openai",
         ("scripted", "scenario", "demo"),
         "batched",
-        ("service_provider", "refused"),
+        ("service_provider", "refused", "listed_models"),
         "encoded_history",
     ),
 }

@@ -374,8 +374,8 @@ AnyEvent = (
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | Compacted | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved
     | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
-    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput
-    | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta
+    | ToolOutput | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
 )  # fmt: skip
 
 

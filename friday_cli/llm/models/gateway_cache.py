@@ -4,6 +4,7 @@ age, and ask nothing."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,19 +14,26 @@ from friday_cli.config.settings import TokenPrices
 from friday_cli.system import cache_file
 from friday_cli.system.paths import cache_dir
 
+from . import catalog
 from .presets import ModelService
 
 WITH_PRICES = frozenset(("openrouter",))
 """Known services that report the prices of their models at their own URL."""
+VENDORS = frozenset(("anthropic", "openai"))
+"""Known services whose own list says what their models can; `friday models --update` asks for it."""
 
 
 class GatewayModel(msgspec.Struct, frozen=True):
-    """A model of a service. `window` is its context in tokens, 0 if it is not reported. `prices` are US dollars per million tokens,
-    empty if they were not asked for or are not reported."""
+    """A model of a service. `window` is its context and `max_output` its longest reply in tokens, 0 if it is not reported. `prices` are US
+    dollars per million tokens, empty if they were not asked for or are not reported. `quirks` are what the service says of its thinking (None:
+    nothing), `ends` its announced last day."""
 
     id: str
     window: int = 0
     prices: TokenPrices = TokenPrices()
+    max_output: int = 0
+    quirks: catalog.ModelQuirks | None = None
+    ends: date | None = None
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -46,11 +54,12 @@ def kept(service: ModelService, env: Mapping[str, str]) -> Listing:
         return Listing()
 
 
-def kept_window(service: ModelService, model: str, env: Mapping[str, str]) -> int:
-    """The context window of a model in tokens as its service listed it; 0 if it is not known."""
-    if not service.settings.base_url or service.local:
-        return 0
-    return next((row.window for row in kept(service, env).models if row.id == model), 0)
+def kept_model(service: ModelService, model: str, env: Mapping[str, str]) -> GatewayModel:
+    """A model as its service listed it; without numbers if that is not known. The table of models counts more than a vendor's list."""
+    new = service.name in VENDORS and service.official and (service.name, model) not in catalog.known()
+    if service.local or not (service.settings.base_url or new):
+        return GatewayModel(model)
+    return next((row for row in kept(service, env).models if row.id == model), GatewayModel(model))
 
 
 def kept_prices(service: ModelService, model: str, env: Mapping[str, str]) -> TokenPrices:

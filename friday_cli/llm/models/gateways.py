@@ -11,21 +11,24 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from friday_cli.config.settings import Settings, TokenPrices
 from friday_cli.core.protocol.errors import FridayError, ProviderError
+from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.system import cache_file
 
 from ..transport import error_mapping
 from ..transport.endpoint import Endpoint
 from ..transport.text import dict_in, dicts_in
+from .catalog import ModelQuirks
 from .credentials import find_key
 from .factory import endpoint as endpoint_of
-from .gateway_cache import WITH_PRICES, GatewayModel, Listing, file_of, kept
+from .gateway_cache import VENDORS, WITH_PRICES, GatewayModel, Listing, file_of, kept
 from .presets import ModelService, find_service
 
 if TYPE_CHECKING:
@@ -46,20 +49,28 @@ _PRICES = {
     "cache_write": ("input_cache_write", "cache_creation_input_token_cost"),
 }
 """Fields of `TokenPrices`, and what OpenRouter and litellm call them."""
+_OFF: tuple[Literal["between_tools", "disabled"], ...] = ("between_tools", "disabled")
+"""Values of `thinking.type` that switch thinking off, the better one first."""
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length", "n_ctx")
 
 
-async def ask_gateways(settings: Settings, env: Mapping[str, str], *, prices: bool = False) -> dict[str, Listing]:
+async def ask_gateways(
+    settings: Settings, env: Mapping[str, str], *, prices: bool = False, update: bool = False
+) -> dict[str, Listing]:
     """The models of all services with a configured base URL, by name: kept ones, else asked for now and kept. With `prices` all are asked
-    now, for what they charge too, and services that report their prices where they have a key."""
+    now, for what they charge too, and services that report their prices where they have a key; with `update` all, and the vendors whose list
+    says what their models can."""
     services = []
-    for name in dict.fromkeys((*settings.providers, *(WITH_PRICES if prices else ()))):
+    own = (WITH_PRICES if prices else frozenset()) | (VENDORS if update else frozenset())
+    for name in dict.fromkeys((*settings.providers, *sorted(own))):
         with suppress(FridayError):  # the list of services shows it
             service = find_service(name, settings.providers, env)
-            wanted = service.settings.base_url or (name in WITH_PRICES and find_key(service, env) is not None)
+            wanted = service.settings.base_url or (name in own and find_key(service, env) is not None)
             if wanted and not service.local and not service.settings.platform:
                 services.append(service)
-    found = await asyncio.gather(*(_listing(service, env, prices=prices) for service in services))
+    found = await asyncio.gather(
+        *(_listing(service, env, prices=prices, anew=prices or update) for service in services)
+    )
     return {service.name: listing for service, listing in zip(services, found, strict=True)}
 
 
@@ -71,9 +82,9 @@ async def try_key(name: str, key: str, settings: Settings, env: Mapping[str, str
     return tuple(model.id for model in found)
 
 
-async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool) -> Listing:
+async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool, anew: bool) -> Listing:
     before = kept(service, env)
-    if not prices and 0 <= time.time() - before.at < FRESH_S:
+    if not anew and 0 <= time.time() - before.at < FRESH_S:
         return before
     try:
         models = await _ask(service, env, prices=prices)
@@ -98,13 +109,17 @@ async def _ask(service: ModelService, env: Mapping[str, str], *, prices: bool) -
         headers=headers, trust_env=not service.on_this_machine, follow_redirects=False, timeout=SECONDS
     ) as client:
         get = partial(_get, client, endpoint)
-        listed = await get(f"{root}/v1/models" if service.api == "messages" else f"{service.base_url}/models")
+        path = f"{root}/v1/models" if service.api == "messages" else f"{service.base_url}/models"
+        listed = await get(f"{path}?limit=1000" if service.official and service.api == "messages" else path)
         if not isinstance(listed.get("data"), list):
             raise ValueError("the answer is not a list of models")
-        rows = {row["id"]: row for row in dicts_in(listed["data"]) if _is_name(row.get("id"))}
-        models = {name: GatewayModel(name, _window(row), _prices(row, prices)) for name, row in rows.items()}
+        found = (
+            row for row in dicts_in(listed["data"]) if _is_name(row.get("id")) and row.get("lifecycle") != "retired"
+        )
+        rows = {row["id"]: row for row in found}
+        models = {name: _model(name, row, prices) for name, row in rows.items()}
         windows, priced = all(row.window for row in models.values()), any(row.prices.given for row in models.values())
-        if not windows or (prices and not priced):
+        if not service.official and (not windows or (prices and not priced)):
             models = await _more(get, root, models, prices=prices)
     return tuple(list(models.values())[:_MAX_MODELS])
 
@@ -121,13 +136,41 @@ async def _more(get: _Get, root: str, models: Mapping[str, GatewayModel], *, pri
     named = {str(row.get("model_name")): dict_in(row.get("model_info")) for row in dicts_in(info.get("data"))}
     own = _window(dict_in(props.get("default_generation_settings")))
     return {
-        name: GatewayModel(
-            name,
-            _window(named.get(name, {})) or row.window or own,
-            row.prices if row.prices.given else _prices(named.get(name, {}), prices),
+        name: msgspec.structs.replace(
+            row,
+            window=_window(named.get(name, {})) or row.window or own,
+            prices=row.prices if row.prices.given else _prices(named.get(name, {}), prices),
         )
         for name, row in models.items()
     }
+
+
+def _model(name: str, row: Mapping[str, Any], prices: bool) -> GatewayModel:
+    """A row of a list; of Anthropic with `capabilities` and `retires_at`, of OpenAI with `shutdown_date` (SDKs: `ModelInfo`, `Model`)."""
+    longest = row.get("max_tokens") if "capabilities" in row else 0
+    ends = None
+    with suppress(ValueError):
+        ends = date.fromisoformat(str(row.get("retires_at") or row.get("shutdown_date"))[:10])
+    quirks = _quirks(dict_in(row.get("capabilities")))
+    return GatewayModel(name, _window(row), _prices(row, prices), _size(longest), quirks, ends)
+
+
+def _quirks(capabilities: Mapping[str, Any]) -> ModelQuirks | None:
+    """How a model of Anthropic thinks; None if the list does not say it."""
+    thinking = dict_in(capabilities.get("thinking"))
+    if not thinking:
+        return None
+    if not _supports(thinking):
+        return ModelQuirks(thinking="none")
+    types, efforts = dict_in(thinking.get("types")), dict_in(capabilities.get("effort"))
+    offs = [name for name in _OFF if _supports(types.get(name))]
+    levels = [name for name in EFFORTS if (name == "none" and offs) or _supports(efforts.get(name))]
+    how: Literal["adaptive", "budget"] = "adaptive" if _supports(types.get("adaptive")) else "budget"
+    return ModelQuirks(tuple(levels), how, offs[0] if offs else "never")
+
+
+def _supports(capability: object) -> bool:
+    return dict_in(capability).get("supported") is True
 
 
 def _prices(row: Mapping[str, Any], wanted: bool) -> TokenPrices:
@@ -176,8 +219,11 @@ async def _get(client: httpx2.AsyncClient, endpoint: Endpoint, url: str) -> dict
 
 def _window(row: Mapping[str, Any]) -> int:
     places = (row, dict_in(row.get("meta")), dict_in(row.get("model_info")))
-    found = [place.get(key) for key in _WINDOWS for place in places]
-    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 < n < 2**31), 0)
+    return next(filter(None, (_size(place.get(key)) for key in _WINDOWS for place in places)), 0)
+
+
+def _size(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
 
 
 def _is_name(value: object) -> bool:

@@ -13,7 +13,7 @@ from friday_cli.core.protocol.provider import Effort
 
 from . import catalog
 from .factory import cost_function
-from .gateway_cache import kept_window
+from .gateway_cache import kept_model
 from .presets import LocalServers, find_service
 from .resolve import ServiceRow
 
@@ -67,7 +67,7 @@ def window_of(name: str, row: ServiceRow, settings: Settings, found: LocalServer
         size, assumed = next(sizes, (0, 0))
         return size or assumed, not size and bool(assumed)
     service = find_service(row.provider, settings.providers, os.environ)
-    if known_size := service.settings.window or kept_window(service, model, os.environ):
+    if known_size := service.settings.window or kept_model(service, model, os.environ).window:
         return known_size, False
     entry = _entry(model, row, settings, os.environ)
     return entry.window, not entry.known

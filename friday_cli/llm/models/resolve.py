@@ -17,7 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
-from .gateway_cache import Listing, kept_window
+from .gateway_cache import VENDORS, GatewayModel, Listing, kept_model
 from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
@@ -115,7 +115,7 @@ def resolve(
             None,
             key.source if key else service.login or service.base_url_source,
         )
-    listed = kept_window(service, model, env)
+    listed = kept_model(service, model, env)
     choice = _choose(service, model, own_effort or effort or (settings.effort or None), source, listed)
     return msgspec.structs.replace(choice, notes=(*choice.notes, key.note)) if key and key.note else choice
 
@@ -181,17 +181,18 @@ def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Ke
     raise NotConfigured(HELP)
 
 
-def _choose(service: ModelService, model: str, effort: Effort | None, source: str, listed: int) -> ModelChoice:
-    """The choice of a model; `listed` is its window as the service reported it (0: not)."""
+def _choose(service: ModelService, model: str, effort: Effort | None, source: str, listed: GatewayModel) -> ModelChoice:
+    """The choice of a model; `listed` is what the service said of it."""
     if service.settings.platform == "bedrock" and model.startswith("claude-"):
         model = f"anthropic.{model}"
     found = catalog.find(service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine)
     notes = []
-    if found.ends and (note := _ending(model, found.ends)):
+    if (ends := found.ends or listed.ends) and (note := _ending(model, ends)):
         notes.append(note)
-    accepted = found.quirks.efforts
-    if service.official and service.api == "chat" and found.quirks.chat != "any":
-        if found.quirks.chat == "never":
+    quirks = listed.quirks if listed.quirks and not found.confirmed else found.quirks
+    accepted = quirks.efforts
+    if service.official and service.api == "chat" and quirks.chat != "any":
+        if quirks.chat == "never":
             notes.append(f'{model} has no tools with Chat Completions: remove api = "chat" for {service.name}.')
         else:
             accepted = ("none",)
@@ -201,16 +202,21 @@ def _choose(service: ModelService, model: str, effort: Effort | None, source: st
         effort = near
     if service.base_url.startswith("http://") and not service.on_this_machine:
         notes.append(f"The connection to {service.host} is not encrypted (http).")
-    window = service.settings.window or listed or found.window
+    window = service.settings.window or listed.window or found.window
+    if service.official and service.name in VENDORS and not (found.known or listed.window):
+        size = f"its context window counts as {window:,} tokens"
+        notes.append(
+            f"Friday does not know {model}: {size}. `friday models --update` asks {service.title} for its models."
+        )
     return ModelChoice(
         service.name,
         model,
         effort,
         window=window,
-        max_output=service.settings.max_output or min(found.max_output, window // 2),
-        quirks=found.quirks,
+        max_output=service.settings.max_output or min(listed.max_output or found.max_output, window // 2),
+        quirks=quirks,
         source=source,
-        known=found.known or bool(listed),
+        known=found.known or bool(listed.window),
         notes=tuple(notes),
     )
 

@@ -17,6 +17,10 @@ from ..transport.json_body import EncodedList, encode_value
 
 BLOCK_BYTES = 64 * 1024
 """Size from which on neighbouring pieces are not joined any further."""
+REFUSED_IMAGES = "refused_images"
+"""In `Request.provider_state`: the hashes of images that the service refused, each with the reason."""
+UNREAD = "unread_reasoning"
+"""In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
 _STATE = "history"
 _LIST_END = b"}]}"
 """The end of an item whose last field is a list of blocks."""

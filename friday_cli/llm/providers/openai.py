@@ -8,11 +8,11 @@ import msgspec
 
 from friday_cli.core.protocol.provider import Request
 
-from .encoded_history import EncodedHistory
+from .encoded_history import UNREAD, EncodedHistory
 from .openai_chat import ChatStream, chat_request
 from .openai_parts import SERVICES, OpenAIQuirks
 from .openai_responses import ResponsesStream, responses_request
-from .service_provider import UNREAD, ServiceProvider
+from .service_provider import ServiceProvider
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning")
 

@@ -19,7 +19,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.text import one_line
-from .service_provider import REFUSED_IMAGES, UNREAD
+from .encoded_history import REFUSED_IMAGES, UNREAD
 
 FIELDS = (
     "temperature", "stream_options", "max_completion_tokens", "max_output_tokens", "max_tokens", "reasoning_effort", "reasoning.summary",

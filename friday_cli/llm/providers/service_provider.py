@@ -20,17 +20,13 @@ from ..transport import Transport, get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import dict_in, one_line
-from .encoded_history import EncodedHistory
+from .encoded_history import REFUSED_IMAGES, EncodedHistory
 
 _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
 SILENT_EVENTS = 20_000
 """Maximum events of a reply, beside one per allowed output token, that bring nothing of it: pings, empty blocks."""
 _BAD_CALL = "bad_call"
 """In `Request.provider_state`: the note about a call that the service could not read. It goes with the next request."""
-REFUSED_IMAGES = "refused_images"
-"""In `Request.provider_state`: the hashes of images that the service refused, each with the reason."""
-UNREAD = "unread_reasoning"
-"""In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
 _OMITTED: dict[tuple[str, str, str], dict[str, None]] = {}
 """What an address refuses for a model, by URL, path and model (`refused.FIELDS`)."""
 _MOST_COST = 10**9

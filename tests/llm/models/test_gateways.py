@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.config.settings import Prices, ProviderSettings, Settings, TokenPrices
@@ -14,7 +16,7 @@ from friday_cli.llm.models import gateways
 from friday_cli.llm.models.factory import cost_function
 from friday_cli.llm.models.gateway_cache import GatewayModel, kept_prices
 from friday_cli.llm.models.gateways import ask_gateways
-from friday_cli.llm.models.presets import find_service
+from friday_cli.llm.models.presets import PRESETS, find_service
 from friday_cli.llm.models.resolve import list_services, resolve
 from tests.llm.models.test_local_servers import serving
 
@@ -105,6 +107,41 @@ async def test_a_gateway_without_a_list_is_said_and_asked_again(answer: Any, wor
         gateways.FRESH_S = before
     assert old.models == listing.models, "a list that cannot be renewed is kept"
     assert old.problem
+
+
+YES, NO = {"supported": True}, {"supported": False}
+ZEBRA = {
+    "id": "claude-zebra-9", "type": "model", "lifecycle": "active", "max_input_tokens": 2_000_000, "max_tokens": 256_000,
+    "retires_at": f"{date.today() + timedelta(30)}T00:00:00Z",
+    "capabilities": {
+        "effort": {**YES, "low": YES, "medium": YES, "high": YES, "xhigh": NO, "max": YES},
+        "thinking": {**YES, "types": {"adaptive": YES, "between_tools": YES, "disabled": YES, "enabled": NO}},
+    },
+}  # fmt: skip
+
+
+async def test_tomorrows_model_has_what_its_vendor_says_of_it(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env |= {"ANTHROPIC_API_KEY": KEY}
+    retired = {"id": "claude-old", "type": "model", "lifecycle": "retired", "max_input_tokens": 9, "capabilities": None}
+    answer = {"data": [ZEBRA, retired, {**ZEBRA, "id": "claude-opus-5-5", "max_tokens": 9}], "has_more": False}
+    async with serving({"/v1/models?limit=1000": answer}) as server:
+        official = msgspec.structs.replace(PRESETS["anthropic"], base_url=server.url)
+        monkeypatch.setitem(PRESETS, "anthropic", official)
+        (note,) = resolve("anthropic/claude-zebra-9", Settings(), env=env).notes
+        assert "tokens. `friday models --update` asks Anthropic for its models" in note
+        assert await ask_gateways(Settings(), env) == {}, "only when a person asks for it"
+        (listing,) = (await ask_gateways(Settings(), env, update=True)).values()
+        assert len(server.requests) == 1
+    assert [model.id for model in listing.models] == ["claude-zebra-9", "claude-opus-5-5"]
+    choice = resolve("anthropic/claude-zebra-9", Settings(), env=env)
+    assert (choice.window, choice.max_output, choice.known) == (2_000_000, 256_000, True)
+    assert (choice.quirks.efforts, choice.quirks.thinking) == (("none", "low", "medium", "high", "max"), "adaptive")
+    assert choice.quirks.off == "between_tools"
+    assert "ends on" in choice.notes[0]
+    known = resolve("anthropic/claude-opus-5-5", Settings(), env=env)
+    assert (known.max_output, known.notes) == (128_000, ()), "the table counts more"
 
 
 async def test_only_gateways_are_asked(env: dict[str, str]) -> None:
