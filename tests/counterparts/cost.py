@@ -209,9 +209,15 @@ def main() -> int:
         with project(calls) as (folder, home, service):
             words, more = program(folder, home, service.url)
             done = subprocess.run(
-                words, cwd=folder, env=installed().env(**more, HOME=str(home)), capture_output=True, text=True, timeout=900,
-                check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+                words,
+                cwd=folder,
+                env=installed().env(**more, HOME=str(home)),
+                capture_output=True,
+                text=True,
+                timeout=900,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
             if done.returncode or len(service.usages) <= ROUNDS:
                 failed += 1
                 print(
