@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ FORMATS = ("text", "json", "junit", "html")
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the commands `eval ...`."""
-    commands = {
+    commands: dict[str, Callable[..., None]] = {
         "run": run,
         "check": check,
         "status": status,

@@ -173,7 +173,7 @@ def _mcnemar(gains: Iterable[float]) -> float:
     """The exact test for pairs of single trials."""
     values = [gain for gain in gains if gain]
     more, count = sum(gain > 0 for gain in values), len(values)
-    tail = sum(math.comb(count, k) for k in range(min(more, count - more) + 1)) / 2**count
+    tail: float = sum(math.comb(count, k) for k in range(min(more, count - more) + 1)) / float(2**count)
     return min(1.0, 2 * tail)
 
 
@@ -188,9 +188,10 @@ def _sign_flips(gains: Mapping[str, float], group: Mapping[str, str], seed: int)
         return 1.0
     if len(values) <= EXACT:
         flips = product((1, -1), repeat=len(values))
-        return sum(
+        found = sum(
             abs(sum(sign * value for sign, value in zip(signs, values, strict=True))) >= seen for signs in flips
-        ) / 2 ** len(values)
+        )
+        return found / float(2 ** len(values))
     chance = random.Random(seed)
     large = sum(abs(sum(v if chance.random() < 0.5 else -v for v in values)) >= seen for _ in range(DRAWS))
     return (large + 1) / (DRAWS + 1)

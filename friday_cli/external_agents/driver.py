@@ -275,8 +275,10 @@ class ExternalDriver:
     def _told(self, method: str, params: dict[str, Any]) -> None:
         self._heard = _now()
         update = params.get("update")
-        mine = method == "session/update" and params.get("sessionId") == self._session and isinstance(update, dict)
-        if mine and self._prompt is not None and not self._prompt.done():  # replays belong to no prompt
+        mine = method == "session/update" and params.get("sessionId") == self._session
+        if (
+            mine and isinstance(update, dict) and self._prompt is not None and not self._prompt.done()
+        ):  # replays belong to no prompt
             self._updates.take(update)
 
     async def _asked(self, method: str, params: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Chunk, Request
+from friday_cli.core.protocol.provider import Chunk, NoteChunk, Request
 
 WINDOW = 10_000_000
 """Tokens of context: so many that Friday never compacts the history, which is the program's."""
@@ -23,8 +23,9 @@ class ExternalProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Raises ProviderError: nothing is sent to a program's model by Friday."""
+        for _ in range(0):
+            yield NoteChunk("")  # makes this a generator
         raise ProviderError("config", f"{self.model} is another program, which sends its requests itself.")
-        yield  # makes this a generator
 
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent. What the program sends is priced request by request."""

@@ -190,7 +190,10 @@ class SpanFold:
             self._finish(chat, chat.events[-1].at if failed else at, failed.error if failed else "cancelled")
 
     def _other_request(
-        self, agent: _Agent, envelope: Envelope, event: events.Compacted | events.IntentStated | events.Verdict
+        self,
+        agent: _Agent,
+        envelope: Envelope,
+        event: events.Compacted | events.CacheRefreshed | events.IntentStated | events.Verdict,
     ) -> None:
         """A request outside of turns. When it began is not logged: the time of the agent's event before it counts."""
         chat = self._chat(agent, envelope, agent.at or envelope.at, model=not isinstance(event, events.Verdict))

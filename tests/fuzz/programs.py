@@ -104,7 +104,12 @@ def arguments(rng: random.Random, root: Path) -> list[str]:
         )
     )
     return rng.choice((
-        [word], [shell, word], [shell, "-c", word], [shell, "-c", f"sh {word}"], ["env", shell, word], ["env", "-S", f"sh {word}"], ["timeout", "5", shell, word], [shell, "-u", word], [shell, "-e", word], ["python3", "-m", "g"], ["python3", "-um", "scripts.g"],
-        ["python3", "scripts"], ["sh", "-c", '"$0"', word], ["sh", "-c", ". \"$1\"", "x", word], ["bash", "--rcfile", word, "-ic", "true"], ["make"], ["awk", f'BEGIN{{system("sh {word}")}}'], ["sh", "--", word], ["nice", word], ["env", f"BASH_ENV={word}", "bash", "-c", "true"],
-        ["env", "PYTHONPATH=.", "python3", "-c", "pass"], ["sh", "-s", word], ["python3", "-c", "import g"], [f"bin/{rng.choice(('cat', 'jq'))}"], ["env", "PATH=bin:/usr/bin:/bin", "jq"],
+        [word], [shell, word], [shell, "-c", word], [shell, "-c", f"sh {word}"], ["env", shell, word],
+        ["env", "-S", f"sh {word}"], ["timeout", "5", shell, word], [shell, "-u", word], [shell, "-e", word],
+        ["python3", "-m", "g"], ["python3", "-um", "scripts.g"], ["python3", "scripts"], ["sh", "-c", '"$0"', word],
+        ["sh", "-c", ". \"$1\"", "x", word], ["bash", "--rcfile", word, "-ic", "true"], ["make"],
+        ["awk", f'BEGIN{{system("sh {word}")}}'], ["sh", "--", word], ["nice", word],
+        ["env", f"BASH_ENV={word}", "bash", "-c", "true"], ["env", "PYTHONPATH=.", "python3", "-c", "pass"],
+        ["sh", "-s", word], ["python3", "-c", "import g"], [f"bin/{rng.choice(('cat', 'jq'))}"],
+        ["env", "PATH=bin:/usr/bin:/bin", "jq"],
     ))  # fmt: skip

@@ -112,9 +112,14 @@ class _Keeper:
         try:
             if services.ledger is not None:
                 held = await ledger.hold(
-                    services.ledger, agent.path, provider, reservation,
-                    sent=expected, last=False, waiting=lambda status, detail=None, **more: nullcontext(),
-                )  # fmt: skip
+                    services.ledger,
+                    agent.path,
+                    provider,
+                    reservation,
+                    sent=expected,
+                    last=False,
+                    waiting=lambda reason, *, cap: nullcontext(),
+                )
             number = gate.try_acquire(again=False) or await gate.acquire(again=False)
             await ledger.begin(services.ledger, held)
             usage = await self._logged(Usage(cache_read=expected.cache_read, cost_usd=cost))

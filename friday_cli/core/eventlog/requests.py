@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from ..protocol.events import Envelope, Requested
 from ..protocol.messages import Message
-from ..protocol.provider import Request
+from ..protocol.provider import Effort, Request
 from ..text.known_keys import mask_keys_in
 from .replay import AgentRecord, step_by_step
 
@@ -67,7 +67,16 @@ def requests_of(envelopes: Iterable[Envelope]) -> Iterator[tuple[Envelope, Reque
             yield envelope, None
             continue
         prefix = record.prefix
-        yield envelope, Request(
-            envelope.agent, prefix.system, prefix.tools, tuple(record.history), max_output=event.max_output,
-            tool_choice="none" if event.no_tools else "auto", effort=event.effort or None, temperature=event.temperature,
-        )  # fmt: skip
+        yield (
+            envelope,
+            Request(
+                envelope.agent,
+                prefix.system,
+                prefix.tools,
+                tuple(record.history),
+                max_output=event.max_output,
+                tool_choice="none" if event.no_tools else "auto",
+                effort=cast(Effort | None, event.effort or None),
+                temperature=event.temperature,
+            ),
+        )

@@ -37,14 +37,13 @@ class CellEdit:
             raise ToolError("This is not a notebook, so it has no cells.", hint="Leave out `cell`.")
         self._notebook = json.loads(text)
         self._end = text[len(text.rstrip("\n")) :]
-        self._indent, self._ascii_only = next(
-            (form for form in _FORMS if _dumped(self._notebook, *form) + self._end == text), (None, None)
-        )
-        if self._ascii_only is None:
+        form = next((form for form in _FORMS if _dumped(self._notebook, *form) + self._end == text), None)
+        if form is None:
             raise ToolError(
                 "Its JSON is not written as Jupyter writes it, so a cell cannot be changed alone.",
                 hint="Leave out `cell`, and replace text of the JSON (see it with bash).",
             )
+        self._form = form
         self.number, cells = number, self._notebook["cells"]
         if not 1 <= number <= len(cells) + 1:
             raise ToolError(f"There is no cell {number}: the notebook has {len(cells)}.")
@@ -72,7 +71,7 @@ class CellEdit:
         )
 
     def _written(self) -> str:
-        return _dumped(self._notebook, self._indent, bool(self._ascii_only)) + self._end
+        return _dumped(self._notebook, *self._form) + self._end
 
 
 def _dumped(notebook: Any, indent: int | None, ascii_only: bool) -> str:
