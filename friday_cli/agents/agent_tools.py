@@ -19,6 +19,7 @@ from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import ASK_USER, ToolCatalog
 from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.tool_catalog import CODE
 from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
@@ -94,7 +95,11 @@ class AgentTools:
             ASK_USER: {"attended": self.shared.services.approvals.interactive},
         }
         made: list[Tool] = []
+        if (code := self.shared.code) is not None and code.has_tool:
+            given[CODE] = {"servers": lambda: code.servers}
         for group in catalog.groups("profile"):
+            if group == CODE and CODE not in given:
+                continue
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
         return {tool.name: tool for tool in (*made, *self._own)} | (self.servers.tools() if self.servers else {})
 

@@ -6,19 +6,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.protocol.agent_path import PERSON, is_under
-from friday_cli.core.protocol.code_check import CodeCheck
+from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
     from friday_cli.lsp.pool import LanguageServers, RunningServer
-    from friday_cli.lsp.project_files import ProjectFiles
 
 LONGEST_S = 60.0
 """Seconds after which an answer that is late does not come any more."""
@@ -45,16 +46,12 @@ class CodeChecks:
         self._pending: dict[str, _Changes] = {}
         self._late: dict[str, list[asyncio.Task[list[CodeCheck]]]] = {}
         self._starting: set[asyncio.Task[None]] = set()
-        self._files: dict[Path, ProjectFiles] = {}
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
+        self.has_tool = False
+        """Whether agents have the tool `code`."""
         self.off = False
         """Whether the person switched the checks off."""
-
-    @property
-    def made(self) -> LanguageServers | None:
-        """The pool, if it was needed."""
-        return self._made
 
     @property
     def servers(self) -> LanguageServers:
@@ -62,6 +59,22 @@ class CodeChecks:
         if self._made is None:
             self._made = self._make()
         return self._made
+
+    def rows(self) -> list[LanguageServerRow]:
+        """The servers that were needed so far."""
+        return self._made.states() if self._made is not None else []
+
+    async def switch(self, action: Literal["restart", "off", "on"], name: str) -> str:
+        """See `SwitchLanguageServers`."""
+        if action != "restart":
+            self.off = action == "off"
+            return f"Checks of changes are {action}{' in this session' if self.off else ''}."
+        names = {row.name for row in self.rows()}
+        if self._made is None or not names or (name and name not in names):
+            known = f"Those that were needed: {', '.join(sorted(names))}." if names else "None was needed so far."
+            raise UsageError(f"There is no language server {name}." if name else "No language server runs.", hint=known)
+        count = await self._made.restart(name)
+        return f"{pluralize(count, 'language server')} ended; the next question starts them again."
 
     def watch(self, workspace: LocalWorkspace) -> WorkspaceWatch:
         """What a workspace tells of its changes."""
@@ -75,7 +88,7 @@ class CodeChecks:
 
             try:
                 for one in await self.servers.for_file(workspace, path):
-                    await asyncio.to_thread(self._files_of(one).scan)
+                    await asyncio.to_thread(one.files.scan)
             except NotKnown:
                 pass  # the check says it
 
@@ -180,37 +193,28 @@ class CodeChecks:
         from friday_cli.lsp.problems import ERROR, WARNING
         from friday_cli.lsp.project_files import CHANGED, CREATED, DELETED, changed_names
 
-        languages, files = one.found.entry.languages, self._files_of(one)
+        languages = one.found.entry.languages
         worst = WARNING if self.settings.report == "warning" else ERROR
+        kinds = {
+            p: CREATED if old is None else DELETED if new is None else CHANGED for p, (old, new) in changes.items()
+        }
+        names = [name for path, change in changes.items() for name in changed_names(path, *change)]
+        texts = [
+            ChangedText(path, workspace.label(path), languages[path.suffix], change.old or "", change.new or "")
+            for path, change in changes.items()
+        ]
         async with one.busy:
-            on_disk = await asyncio.to_thread(files.scan)
-            for path, (old, new) in changes.items():
-                on_disk[path] = CREATED if old is None else DELETED if new is None else CHANGED
-            names = [name for path, change in changes.items() for name in changed_names(path, *change)]
-            users = [] if one.found.entry.lints else await asyncio.to_thread(files.users, names, changes)
-            texts = [
-                ChangedText(path, workspace.label(path), languages[path.suffix], change.old or "", change.new or "")
-                for path, change in changes.items()
-            ]
-            for path in users:
-                text = await asyncio.to_thread(read_text, path)
-                if text is not None:
-                    texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
             try:
-                server = await one.ready()
-                server.changed_on_disk(on_disk)
+                server = await one.fresh(kinds)
+                users = [] if one.found.entry.lints else await asyncio.to_thread(one.files.users, names, changes)
+                for path in users:
+                    text = await asyncio.to_thread(read_text, path)
+                    if text is not None:
+                        texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
                 check = await check_change(server, texts, LONGEST_S, worst)
             except NotKnown as error:
                 check = CodeCheck(unknown=str(error))
             return msgspec.structs.replace(check, server=one.name)
-
-    def _files_of(self, one: RunningServer) -> ProjectFiles:
-        from friday_cli.lsp.project_files import ProjectFiles
-
-        root = one.found.root
-        if root not in self._files:
-            self._files[root] = ProjectFiles(root, one.found.entry.languages)
-        return self._files[root]
 
     async def close(self) -> None:
         tasks = [*self._starting, *(task for tasks in self._late.values() for task in tasks)]

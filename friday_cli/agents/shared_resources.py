@@ -19,6 +19,8 @@ from .skills import SessionSkills
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
 
+    from .code_checks import CodeChecks
+
 PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
 """Returns the earlier delegations that a forecast for a profile on a model is made from."""
 
@@ -33,5 +35,7 @@ class SharedResources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     profiles: Profiles
     skills: SessionSkills
     past_runs: PastRuns
+    code: CodeChecks | None = None
+    """What asks the language servers of the session; None where there are none."""
     servers: ServerPool | None = None
     """The MCP servers of the session; None if it has none."""

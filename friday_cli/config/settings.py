@@ -310,6 +310,9 @@ class LanguageServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether they are used."""
     report: Literal["error", "warning", "off"] = "error"
     """Which new problems an agent reads after its change: `error`, also `warning`, or none (`off`)."""
+    tool: Literal["auto", "on", "off"] = "auto"
+    """Whether agents have `code` and `rename_symbol` (250 tokens of each request): `auto` where the folder is a project with a server that
+    is installed, always (`on`), or never."""
     wait_s: Annotated[float, Meta(ge=0, le=60, extra={"unit": "seconds"})] = 1
     """Seconds that the result of a change waits for a server at most; a later answer comes with a later result."""
     end_s: Annotated[float, Meta(ge=0, le=60, extra={"unit": "seconds"})] = 5

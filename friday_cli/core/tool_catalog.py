@@ -26,6 +26,8 @@ GLOB = "glob"
 GREP = "grep"
 EDIT_FILE = "edit_file"
 WRITE_FILE = "write_file"
+CODE = "code"
+RENAME_SYMBOL = "rename_symbol"
 BASH = "bash"
 BASH_KILL = "bash_kill"
 MEMORY_LOAD = "memory_load"
@@ -63,6 +65,8 @@ TOOLS = ToolCatalog(
             GREP, "read", "search", effects=_READS, by_default=True, prompt_hint=_AT_ONCE,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
+        ToolInfo(CODE, "read", CODE, effects=_READS, by_default=True, prompt_hint=_AT_ONCE, aliases=("LSP",)),
+        ToolInfo(RENAME_SYMBOL, "write", CODE, effects=_WRITES),
         ToolInfo(
             BASH, "run", "shell", effects=(ToolEffect("run", "command"),), spelling="always", aliases=("Bash", "run_shell_command"),
             prompt_hint="Prefer single simple commands: they are easier to approve. Run long ones in the background.",

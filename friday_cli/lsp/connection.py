@@ -99,6 +99,9 @@ class LanguageServer:
         """Set once it offers to be asked for the problems of a document, which some servers do a while after their start."""
         self.encoding = "utf-16"
         """What columns count."""
+        self.abilities: dict[str, Any] = {}
+        """What it said at its start that it can do."""
+        self._progress: set[str] = set()
         self._ended = ""
         self._over = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._send())]
@@ -123,6 +126,7 @@ class LanguageServer:
             await server.close()
             raise
         abilities = reply.get("capabilities") if isinstance(reply, dict) else None
+        server.abilities = abilities if isinstance(abilities, dict) else {}
         if isinstance(abilities, dict) and abilities.get("diagnosticProvider") not in (None, False):
             server._pulls.set()
         if isinstance(abilities, dict) and abilities.get("positionEncoding") == "utf-8":
@@ -134,6 +138,11 @@ class LanguageServer:
     def ended(self) -> str:
         """Why it answers no longer, empty while it does."""
         return self._ended
+
+    @property
+    def indexing(self) -> bool:
+        """Whether it says that it is still at work on the whole project."""
+        return bool(self._progress)
 
     def write(self, path: Path, text: str, language: str) -> None:
         """Open a document with this text, or change it to this text."""
@@ -258,6 +267,9 @@ class LanguageServer:
         self._over.set()
 
     def _told(self, method: str, params: dict[str, Any]) -> None:
+        if method == "$/progress" and isinstance(value := params.get("value"), dict):
+            token = str(params.get("token"))
+            (self._progress.discard if value.get("kind") == "end" else self._progress.add)(token)
         if method != "textDocument/publishDiagnostics":
             return
         pushed, version = self._pushed.get(str(params.get("uri"))), params.get("version")
@@ -308,14 +320,22 @@ def _hello(root: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         **({"initializationOptions": options} if options else {}),
         "workspaceFolders": [{"uri": root.as_uri(), "name": root.name}],
         "capabilities": {
+            "window": {"workDoneProgress": True},
             "general": {"positionEncodings": ["utf-8", "utf-16"]},
             "workspace": {
                 "configuration": True,
+                "workspaceEdit": {"documentChanges": True},
                 "workspaceFolders": True,
                 "didChangeWatchedFiles": {"dynamicRegistration": True},
             },
             "textDocument": {
                 "synchronization": {},
+                "definition": {},
+                "references": {},
+                "hover": {"contentFormat": ["plaintext"]},
+                "callHierarchy": {},
+                "rename": {},
+                "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
                 "publishDiagnostics": {"versionSupport": True},
                 "diagnostic": {"dynamicRegistration": True},
             },

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from friday_cli.config.settings import LanguageServerSettings
+from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
@@ -15,6 +16,7 @@ from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 from .connection import LanguageServer, NotKnown
 from .entry import LanguageServerTable
 from .find import Folders, FoundServer, candidates, servers_for
+from .project_files import ProjectFiles
 
 PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
 """Variables of ours that a server gets."""
@@ -34,16 +36,6 @@ class ServerHost(Protocol):
     async def serve(self, program: ServerProgram, owner: str) -> ServerProcess: ...
 
 
-class ServerState(NamedTuple):
-    """A server as a person sees it."""
-
-    name: str
-    state: str
-    root: str
-    program: str
-    error: str
-
-
 class RunningServer:
     """One server with its program. It is started again when it ends, at most `MOST_FAILURES` times."""
 
@@ -53,6 +45,7 @@ class RunningServer:
         self.found, self._host, self._env, self._report = found, host, env, report
         self.busy = asyncio.Lock()
         """Held while documents are open: one question at a time."""
+        self.files = ProjectFiles(found.root, found.entry.languages)
         self.used_at = 0.0
         self.error = ""
         self.off = False
@@ -98,6 +91,13 @@ class RunningServer:
             if self._starting is not None and self._starting.done():
                 self._starting = None
         return self._server
+
+    async def fresh(self, changes: Mapping[Path, int] = {}) -> LanguageServer:
+        """The server after it was told what changed on disk, `changes` among it. Raises NotKnown."""
+        on_disk = await asyncio.to_thread(self.files.scan)
+        server = await self.ready()
+        server.changed_on_disk({**on_disk, **changes})
+        return server
 
     def _fail(self, reason: str) -> None:
         self._failures += 1
@@ -169,10 +169,10 @@ class LanguageServers:
         """Whether a server of the table is for this file, installed or not."""
         return bool(candidates(path.name, self.table.entries))
 
-    def states(self) -> list[ServerState]:
+    def states(self) -> list[LanguageServerRow]:
         """Every server that was needed."""
         return [
-            ServerState(one.name, one.state, str(one.found.root), one.found.program, one.error)
+            LanguageServerRow(one.name, one.state, str(one.found.root), one.found.program, one.error)
             for one in self._running.values()
         ]
 

@@ -73,6 +73,7 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
     workspace = _workspace(options, context, storage)
     providers = ProviderPool(settings, env)
     services = _services(options, context, storage, workspace, providers)
+    services.code = code = code_checks(context, storage.log, workspace)
     programs = _programs(context, workspace)
     shared = SharedResources(
         services=services,
@@ -82,6 +83,7 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
         profiles=context.profiles,
         skills=SessionSkills(context.skills, services, context.profiles, workspace),
         past_runs=storage.store.past_runs,
+        code=code,
         servers=open_servers(context.servers, programs, storage.log, output_chars=settings.tools.output_chars),
     )
     tools = _tools(options, context, storage, shared)
@@ -150,7 +152,6 @@ def _services(
         options.rng,
         storage.taint,
         ledger=storage.ledger,
-        code=code_checks(context, storage.log, workspace),
         supervisor=providers.supervisor(providers.get(context.choice)),
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")),

@@ -12,6 +12,7 @@ import msgspec
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.extensions.skills.skill import Skill
@@ -190,6 +191,18 @@ class ReconnectServer(Command[None], frozen=True, tag="reconnect_server"):
     name: str
 
 
+class ListLanguageServers(Command[list[LanguageServerRow]], frozen=True, tag="list_language_servers"):
+    """The language servers that were needed so far. Raises UsageError if the session has none."""
+
+
+class SwitchLanguageServers(Command[str], frozen=True, tag="switch_language_servers"):
+    """End a language server (all without a `name`), so that it starts again when it is needed, or switch the checks of changes off or
+    on. The result: what was done. Raises UsageError."""
+
+    action: Literal["restart", "off", "on"]
+    name: str = ""
+
+
 # ---- going back ------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +263,8 @@ AnyCommand = (
     | ChooseSubAgents
     | ListServers
     | ReconnectServer
+    | ListLanguageServers
+    | SwitchLanguageServers
     | RewindTo
     | UndoRewind
     | RestoreFile

@@ -11,6 +11,7 @@ from friday_cli.core.protocol.limits import Limits
 from . import commands as c
 
 if TYPE_CHECKING:
+    from friday_cli.agents.code_checks import CodeChecks
     from friday_cli.mcp.pool import ServerPool
 
 R = TypeVar("R")
@@ -54,6 +55,14 @@ def _servers(session: Session) -> ServerPool:
     return servers
 
 
+def _code(session: Session) -> CodeChecks:
+    code: CodeChecks | None = session.code
+    if code is None:
+        hint = "They are started in trusted folders only (`friday trust`), unless lsp.enabled is false."
+        raise UsageError("This session has no language servers.", hint=hint)
+    return code
+
+
 async def _at_once(value: R) -> R:
     return value
 
@@ -79,6 +88,8 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.ChooseSubAgents: lambda session, do: session.sub_agents.choose(do.names),
     c.ListServers: lambda session, do: _at_once(_servers(session).rows()),
     c.ReconnectServer: lambda session, do: _servers(session).reconnect(do.name),
+    c.ListLanguageServers: lambda session, do: _at_once(_code(session).rows()),
+    c.SwitchLanguageServers: lambda session, do: _code(session).switch(do.action, do.name),
     c.RewindTo: lambda session, do: session.rewind.to(do.number, do.what, dry_run=do.dry_run, conflicts=do.conflicts),
     c.UndoRewind: lambda session, do: session.rewind.undo(dry_run=do.dry_run, conflicts=do.conflicts),
     c.RestoreFile: lambda session, do: session.rewind.restore_file(do.key, do.agent, conflicts=do.conflicts),

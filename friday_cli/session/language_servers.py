@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from .open_context import OpenContext
 
 PROJECT_FILE = ".lsp.json"
+MARKERS = {
+    "pyproject.toml": ".py", "setup.py": ".py", "requirements.txt": ".py", "tsconfig.json": ".ts", "jsconfig.json": ".js",
+    "package.json": ".js", "go.mod": ".go", "go.work": ".go", "Cargo.toml": ".rs", "compile_commands.json": ".c",
+}  # fmt: skip
+"""Files that say which language a project is in."""
 
 
 def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> LanguageServerTable:
@@ -69,10 +74,23 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
         return LanguageServers(table, settings, context.env, warn)
 
     checks = CodeChecks(make, settings)
+    checks.has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
     if settings.report != "off":
         workspace.make_watch = checks.watch
         workspace.write_hook.watch = checks.watch(workspace)
     return checks
+
+
+def _has_server(context: OpenContext) -> bool:
+    """Whether the folder is a project of a language whose server is installed. Where no file says so, nothing is loaded. Blocks."""
+    ends = {end for name, end in MARKERS.items() if (context.cwd / name).exists()}
+    if not ends:
+        return False
+    from friday_cli.lsp.find import Folders, servers_for
+
+    entries, folders = language_server_table(context.trust, context.env).entries, Folders(context.cwd, context.cwd)
+    found = (one for end in ends for one in servers_for(context.cwd / f"x{end}", folders, entries, context.env))
+    return any(not one.entry.lints for one in found)
 
 
 @asynccontextmanager

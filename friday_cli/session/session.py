@@ -74,6 +74,7 @@ class Session:
         self.permissions: SessionPermissions = parts.permissions
         self.sub_agents: SubAgentChoice = parts.sub_agents
         self.servers = parts.shared.servers
+        self.code = parts.shared.code
         self._parts = parts
         self._log = parts.storage.log
         self._tree = parts.tree

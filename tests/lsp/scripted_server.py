@@ -106,6 +106,78 @@ def answer(message: dict[str, Any]) -> None:
         send({"id": ident, "result": {"kind": "full", "items": problems(uri)}})
 
 
+def spans(folder: str, name: str, starts: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Where a name stands in the files of a folder, in lines with one of these words; columns count as in utf-16."""
+    found = []
+    for file in sorted(os.listdir(folder)):
+        for at, line in enumerate(read(f"{folder}/{file}").splitlines() if file.endswith(".bad") else ()):
+            words = line.split(" ")
+            if len(words) > 2 and words[-3] in starts and words[-2] == name:
+                column = len(" ".join(words[:-2]).encode("utf-16-le")) // 2 + 1
+                end = {"line": at, "character": column + len(name)}
+                found.append(
+                    {
+                        "uri": f"file://{folder}/{file}",
+                        "range": {"start": {"line": at, "character": column}, "end": end},
+                    }
+                )
+    return found
+
+
+def navigate(message: dict[str, Any]) -> None:
+    method, params = message["method"].rpartition("/")[2], message["params"]
+    if method == "incomingCalls":
+        found = spans(params["item"]["folder"], params["item"]["name"], ("use",))
+        send(
+            {
+                "id": message["id"],
+                "result": [{"from": {"uri": one["uri"]}, "fromRanges": [one["range"]]} for one in found],
+            }
+        )
+        return
+    uri = params["textDocument"]["uri"]
+    folder, lines = os.path.dirname(uri.removeprefix("file://")), documents[uri][1].splitlines()
+    name = lines[params["position"]["line"]].split(" ")[-2] if "position" in params else ""
+    result: Any = None
+    if method == "documentSymbol":
+        named = ((at, line) for at, line in enumerate(lines) if line[:4] == "def ")
+        result = [{"name": line.split()[1], "kind": 12, "location": {"uri": uri, "range": {"start": {"line": at, "character": 4}}}}
+                  for at, line in named]  # fmt: skip
+    elif method == "hover":
+        result = {"contents": {"kind": "plaintext", "value": f"\x1b[31m{name}: a number"}}
+    elif method == "prepareCallHierarchy":
+        result = [{"name": name, "folder": folder}]
+    elif method in ("definition", "references"):
+        result = spans(folder, name, ("def",) if method == "definition" else ("use",))
+    elif method == "rename":
+        edits: dict[str, list[Any]] = {}
+        for one in spans(folder, name, ("def", "use")):
+            edits.setdefault(one["uri"], []).append({"range": one["range"], "newText": params["newName"]})
+        if FAULT == "outside":
+            edits["file:///etc/hostname"] = [
+                {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "newText": "x"}
+            ]
+        if FAULT == "overlaps":
+            edits = {key: [*value, {**value[0], "newText": "other"}] for key, value in edits.items()}
+        result = (
+            {"documentChanges": [{"kind": "rename", "oldUri": uri, "newUri": uri}]}
+            if FAULT == "moves"
+            else {"changes": edits}
+        )
+    send({"id": message["id"], "result": result})
+
+
+OFFERED = dict.fromkeys(
+    (
+        "definitionProvider",
+        "referencesProvider",
+        "callHierarchyProvider",
+        "hoverProvider",
+        "documentSymbolProvider",
+        "renameProvider",
+    ),
+    True,
+)
 asked: list[str] = []
 refused = False
 started: dict[str, Any] = {}
@@ -115,7 +187,10 @@ while True:
     if method == "initialize":
         if FAULT == "never_starts":
             continue
-        started = {"id": message["id"], "result": {"capabilities": {} if PUSHES else {"diagnosticProvider": {}}}}
+        started = {
+            "id": message["id"],
+            "result": {"capabilities": {**OFFERED, **({} if PUSHES else {"diagnosticProvider": {}})}},
+        }
         send({"id": 7, "method": "workspace/applyEdit", "params": {"edit": {}}} if FAULT == "apply_edit" else started)
     elif method is None and message.get("id") == 7:
         refused = message["result"]["applied"] is False
@@ -127,3 +202,9 @@ while True:
         changed(params["textDocument"]["uri"], params["textDocument"]["version"], params["contentChanges"][0]["text"])
     elif method == "textDocument/diagnostic":
         answer(message)
+    elif method == "shutdown":
+        send({"id": message["id"], "result": None})
+    elif method == "exit":
+        sys.exit(0)
+    elif method is not None and "id" in message:
+        navigate(message)

@@ -57,6 +57,8 @@ COMMANDS: list[tuple[c.Command[Any], object]] = [
     (c.DiscardWorktree("a.1", keep_branch=True), UsageError),
     (c.ListServers(), UsageError),
     (c.ReconnectServer("none"), UsageError),
+    (c.ListLanguageServers(), UsageError),
+    (c.SwitchLanguageServers("restart"), UsageError),
     (c.UndoRewind(dry_run=True), UsageError),
     (c.RestoreFile("file", "a.1", "leave"), UsageError),
     (c.AcceptChanges("file"), UsageError),

@@ -21,7 +21,7 @@ import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Profile
-from friday_cli.tools import ask_user, batch, delegate, memory, skill, task_result, web, worktree
+from friday_cli.tools import ask_user, batch, code, delegate, memory, skill, task_result, web, worktree
 
 SNAPSHOT = Path(__file__).with_name("specs.md")
 
@@ -30,6 +30,7 @@ NONE: Any = None
 WITH_ARGUMENTS: dict[str, list[Tool]] = {
     "batch": [batch.map_tool(NONE)],
     "ask_user": ask_user.tools(attended=True),
+    "code": code.tools(NONE),
     "delegate": delegate.delegate_tools(
         NONE, NONE, delegate.DelegateSettings((Profile("researcher", "finds things out", "x"),))
     ),
@@ -94,7 +95,8 @@ CLEAR = frozenset({
     "edit_file edits[].replace_all", "list_dir path", "glob path", "grep context", "grep ignore_case", "document_query path",
     "document_query max_quotes", "memory_save tags", "memory_load limit", "todo items", "todo items[].text",
     "todo items[].status", "bash command", "bash_kill id", "message_sub_agent id", "message_sub_agent text", "cancel_sub_agent id",
-    "apply_delegation id", "discard_delegation id",
+    "apply_delegation id", "discard_delegation id", "code action", "code path", "rename_symbol path", "rename_symbol name",
+    "rename_symbol new_name", "rename_symbol line", "rename_symbol apply",
 })  # fmt: skip
 """Parameters that need no description: name and tool say it all, or a tool beside it gives an example."""
 

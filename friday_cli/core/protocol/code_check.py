@@ -81,3 +81,13 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
         new = tuple(problem for problem in later.new if problem.key not in {k.key for k in kept})
         fixed = (*self.fixed, *(problem for problem in later.fixed if problem.key not in own))
         return CodeCheck(self.server, kept + new, fixed, later.left, max(self.files, later.files))
+
+
+class LanguageServerRow(msgspec.Struct, frozen=True):
+    """A language server of a session for a person. `state`: runs, starts, ended, off, not started."""
+
+    name: str
+    state: str
+    root: str
+    program: str
+    error: str = ""

@@ -1,0 +1,42 @@
+"""The language servers for the files of a folder. None is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from friday_cli.config import Settings
+from friday_cli.extensions import trust
+from friday_cli.session.language_servers import MARKERS, language_server_table
+from friday_cli.system.paths import with_tilde
+
+from .fact import Fact, Facts
+
+
+def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[str, str]) -> Facts:
+    """The server of each language that the folder is a project of, where its program is, and what it is told of; what is missing."""
+    from friday_cli.lsp.find import Folders, servers_for
+
+    if not settings.lsp.enabled:
+        yield Fact("used", "no: lsp.enabled is false")
+        return
+    table = language_server_table(project, env)
+    ends = sorted({end for name, end in MARKERS.items() if (cwd / name).exists()})
+    for end in ends:
+        found = [
+            one for one in servers_for(cwd / f"x{end}", Folders(cwd, cwd), table.entries, env) if not one.entry.lints
+        ]
+        if found:
+            one = found[0]
+            venv = f", told of {with_tilde(one.venv)}" if one.venv else ""
+            confined = "in the sandbox" if one.entry.sandbox else "without the sandbox"
+            yield Fact(one.entry.name, f"{with_tilde(one.program)}, {confined}{venv}")
+        else:
+            known = next((e.install for e in table.entries if end in e.languages and e.install), "")
+            yield Fact(f"*{end}", "no language server is installed", "note", f"For example: {known}" if known else "")
+    for problem in table.problems:
+        yield Fact("problem", problem, "note")
+    if ends and not project.ok:
+        yield Fact("not used", f"{project.reason} None is started here.", "note", "Run `friday trust`.")
+    elif not ends and not table.problems:
+        yield Fact("needed", "none: no project of a known language here")

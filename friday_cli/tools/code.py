@@ -1,0 +1,297 @@
+"""The tools `code` and `rename_symbol`: what a language server knows of names, where one is installed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+
+from msgspec import Meta
+
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
+from friday_cli.core.protocol.displays import DiffDisplay, DiffsDisplay, TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.receipt import FileChange, ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.workspace import Workspace, whole
+from friday_cli.core.text.diff import difference
+from friday_cli.core.text.untrusted import neutralize, neutralize_line
+from friday_cli.core.tool_catalog import CODE, RENAME_SYMBOL, TOOLS
+from friday_cli.workspace.fs.transaction import FileContent, FileWrite, read_content
+from friday_cli.workspace.local import LocalWorkspace
+
+if TYPE_CHECKING:
+    from friday_cli.lsp.connection import LanguageServer
+    from friday_cli.lsp.navigate import CodeQuestions
+    from friday_cli.lsp.pool import LanguageServers, RunningServer
+
+WAIT_S = 20.0
+"""Seconds that an answer may take; a server that has to start takes some of them."""
+MOST, LINE, HOVER = 100, 200, 2_000
+"""Places of a result, characters of a line in it, and characters of what is known of a name."""
+DIFF = 4_000
+"""Characters of the diff of a rename that a model sees."""
+
+
+class CodeArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {**PATH_ALIASES, "operation": "action", "symbol": "name"}
+    action: Literal["symbols", "definition", "references", "calls", "hover", "problems"]
+    path: Annotated[str, Meta(min_length=1)]
+    name: Annotated[str, Meta(max_length=200, description="As `Receipt.lines`.")] = ""
+    line: Annotated[int, Meta(ge=0, description="If the name is not clear.")] = 0
+
+
+class RenameArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {**PATH_ALIASES, "symbol": "name"}
+    path: Annotated[str, Meta(min_length=1)]
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    new_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^\S+$")]
+    line: Annotated[int, Meta(ge=0)] = 0
+    apply: bool = False
+
+
+class _Rename(NamedTuple):
+    """What a rename that was shown would change, by path: the texts before and after."""
+
+    texts: dict[Path, tuple[str, str]]
+
+
+class _Opened(NamedTuple):
+    """A file that a server can be asked about."""
+
+    one: RunningServer
+    server: LanguageServer
+    questions: CodeQuestions
+    workspace: LocalWorkspace
+
+
+class CodeTools:
+    """Makes the two tools. `servers` returns the pool of the session."""
+
+    def __init__(self, servers: Callable[[], LanguageServers]) -> None:
+        self._servers = servers
+        self._renames: dict[tuple[Path, RenameArguments], _Rename] = {}
+
+    def tools(self) -> list[Tool]:
+        """The two tools."""
+        return [
+            Tool(
+                self._code,
+                TOOLS[CODE],
+                args=CodeArguments,
+                title=lambda args: f"{args.action} {args.name or args.path}",
+                description=(
+                    "Ask the language server: `symbols` (outline) or `problems` of a file; the `definition`, `references`, incoming "
+                    "`calls` or type (`hover`) of a name in it. References are exact, unlike grep."
+                ),
+            ),
+            Tool(
+                self._rename,
+                TOOLS[RENAME_SYMBOL],
+                args=RenameArguments,
+                subjects=self._touched,
+                title=lambda args: f"{args.name} -> {args.new_name}",
+                description="Rename a name in all files. Shows the diff; call it again with `apply` to write it, all or none.",
+            ),
+        ]
+
+    async def _code(self, ctx: ToolContext, args: CodeArguments) -> Output:
+        from friday_cli.lsp.connection import NotKnown
+
+        if args.action not in ("symbols", "problems") and not args.name:
+            raise ToolError(f"{args.action} needs a name.")
+        try:
+            async with self._opened(ctx.workspace, args.path) as opened:
+                text, shown = await self._answer(ctx, args, opened)
+        except NotKnown as error:
+            raise ToolError(f"Not known: {error}.", hint="Use grep and read_file.") from None
+        label = ctx.workspace.label(ctx.workspace.resolve(args.path))
+        return Output(text, TextDisplay(shown), ToolFacts(read=(label,)))
+
+    async def _answer(self, ctx: ToolContext, args: CodeArguments, opened: _Opened) -> tuple[str, str]:
+        """The answer for the model, and a line for people."""
+        if args.action == "symbols":
+            found = await opened.questions.symbols()
+            rows = [f"{one.line + 1}: {'  ' * one.depth}{one.kind} {one.name}".replace("  :", ":") for one in found]
+            return neutralize("\n".join(rows[: 3 * MOST])) or "It defines nothing.", pluralize(len(rows), "symbol")
+        if args.action == "problems":
+            return await self._problems(args, opened)
+        if args.action == "hover":
+            text = neutralize(await opened.questions.hover(args.name, args.line))[:HOVER]
+            return text or "The server says nothing of it.", text.partition("\n")[0][:LINE]
+        places = await opened.questions.places(args.action, args.name, args.line)
+        labels = {place.path: _label(ctx.workspace, place.path) for place in places}
+        hidden = ctx.withheld([label for label in labels.values() if label])
+        rows, files, count = list[str](), dict[Path, list[str]](), 0
+        for place in places:
+            label = labels[place.path]
+            if label in hidden or count >= MOST:
+                continue
+            if place.path not in files:
+                files[place.path] = (await asyncio.to_thread(_read, place.path) or "").splitlines()
+                rows.append(neutralize_line(label or str(place.path)))
+            lines, count = files[place.path], count + 1
+            line = lines[place.line - 1].strip()[:LINE] if place.line <= len(lines) else ""
+            rows.append(f"{place.line}: {neutralize_line(line)}")
+        if len(places) > count:
+            rows.append(f"{len(places) - count} more")
+        what = {"definition": "definition", "references": "reference", "calls": "call"}[args.action]
+        return "\n".join(rows) or f"No {what} was found.", pluralize(len(places), what)
+
+    async def _problems(self, args: CodeArguments, opened: _Opened) -> tuple[str, str]:
+        from friday_cli.lsp.problems import WARNING, read_problems
+
+        path = opened.workspace.resolve(args.path)
+        items = await opened.server.problems(path, WAIT_S)
+        found = read_problems(opened.workspace.label(path), items, WARNING)
+        rows = [problem.text + (" (warning)" if problem.severity == WARNING else "") for problem in found]
+        more = [f"{len(rows) - MOST} more"] if len(rows) > MOST else []
+        return "\n".join((*rows[:MOST], *more)) or f"{opened.one.name}: no problems.", pluralize(len(rows), "problem")
+
+    @asynccontextmanager
+    async def _opened(self, workspace: Workspace, name: str) -> AsyncIterator[_Opened]:
+        """A file, open in the first server for it. Raises ToolError if there is none, NotKnown if it does not run."""
+        from friday_cli.lsp.navigate import CodeQuestions
+
+        host, path = whole(workspace), workspace.resolve(name)
+        if not isinstance(host, LocalWorkspace):
+            raise ToolError("There are no language servers in this workspace.")
+        running = [one for one in await self._servers().for_file(host, path) if not one.found.entry.lints]
+        if not running:
+            raise ToolError(f"No language server is installed for {path.suffix or path.name}.", hint="Use grep.")
+        text = await asyncio.to_thread(_read, path)
+        if text is None:
+            raise ToolError(f"{name} is not a file that can be read.")
+        one = running[0]
+        async with one.busy:
+            server = await one.fresh()
+            server.write(path, text, one.found.entry.languages[path.suffix])
+            try:
+                yield _Opened(one, server, CodeQuestions(server, path, text, WAIT_S), host)
+            finally:
+                server.forget(path)
+
+    # ---- rename ---------------------------------------------------------------------------
+
+    def _touched(self, args: RenameArguments, workspace: Workspace) -> Sequence[str]:
+        """Every file that the call writes, as rules name it: those of the diff that was shown."""
+        known = self._renames.get(_key(args, workspace))
+        paths = [str(path) for path in known.texts] if known is not None and args.apply else [args.path]
+        return tuple(dict.fromkeys(label for path in paths for label in workspace.labels(path)))
+
+    async def _rename(self, ctx: ToolContext, args: RenameArguments) -> Output:
+        from friday_cli.lsp.connection import NotKnown
+
+        if args.apply:
+            return await self._apply(ctx, args)
+        try:
+            async with self._opened(ctx.workspace, args.path) as opened:
+                if opened.server.indexing:
+                    raise ToolError(
+                        f"{opened.one.name} is still reading the project; a rename could miss files.", hint="Try again."
+                    )
+                edits = await opened.questions.rename(args.name, args.line, args.new_name)
+                texts = await _changed_texts(ctx.workspace, edits, opened.server.encoding)
+                word = args.name.rpartition(".")[2]
+                elsewhere = await asyncio.to_thread(opened.one.files.users, [word], texts)
+        except NotKnown as error:
+            raise ToolError(f"Not known: {error}.", hint="Use grep and edit_file.") from None
+        if not texts:
+            raise ToolError(f"Nothing would change: {args.name} is not used.")
+        self._renames[_key(args, ctx.workspace)] = _Rename(texts)
+        _, shown = await asyncio.to_thread(_diffs, ctx.workspace, texts)
+        text = "\n".join(f"{one.path}\n{one.diff}" for one in shown)
+        rows = [
+            f"{pluralize(len(texts), 'file')} would change. Call it again with apply=true to write this.",
+            neutralize(text)[:DIFF],
+        ]
+        rows += [f"... ({len(text) - DIFF:,} more characters)"] if len(text) > DIFF else []
+        if elsewhere:
+            names = ", ".join(neutralize_line(ctx.workspace.label(path)) for path in elsewhere[:10])
+            more = f" and {len(elsewhere) - 10} more" if len(elsewhere) > 10 else ""
+            rows.append(f"The word {word} stands also in {names}{more}: not changed.")
+        return Output("\n".join(rows), DiffsDisplay(shown))
+
+    async def _apply(self, ctx: ToolContext, args: RenameArguments) -> Output:
+        known, host = self._renames.pop(_key(args, ctx.workspace), None), whole(ctx.workspace)
+        if known is None or not isinstance(host, LocalWorkspace):
+            raise ToolError("Call it without apply first: it shows the diff that is written then.")
+        steps = await asyncio.to_thread(_steps, host, known.texts)
+        await host.apply_writes(steps, agent=ctx.agent)
+        for step in steps:
+            if str(step.path) in ctx.seen.hashes:
+                ctx.seen.hashes[str(step.path)] = step.digest
+        files, shown = await asyncio.to_thread(_diffs, ctx.workspace, known.texts)
+        hashes = {ctx.workspace.label(step.path): step.digest for step in steps}
+        files = tuple(FileChange(one.path, one.added, one.removed, hashes[one.path]) for one in files)
+        text = f"Renamed {args.name} to {args.new_name} in {pluralize(len(files), 'file')}."
+        return Output(text, DiffsDisplay(shown), ToolFacts(files=files))
+
+
+def _key(args: RenameArguments, workspace: Workspace) -> tuple[Path, RenameArguments]:
+    return workspace.root, RenameArguments(args.path, args.name, args.new_name, args.line)
+
+
+async def _changed_texts(
+    workspace: Workspace, edits: dict[Path, list[object]], encoding: str
+) -> dict[Path, tuple[str, str]]:
+    """The texts of the files before and after `edits`. Raises ToolError for a file outside the workspace."""
+    from friday_cli.lsp.navigate import edited
+
+    texts: dict[Path, tuple[str, str]] = {}
+    for path, wanted in edits.items():
+        resolved = workspace.resolve(str(path), write=True)
+        old = await asyncio.to_thread(_read, resolved)
+        if old is None:
+            raise ToolError(f"{workspace.label(resolved)} cannot be read. Nothing was changed.")
+        new = edited(old, wanted, encoding)
+        if new != old:
+            texts[resolved] = old, new
+    return texts
+
+
+def _steps(workspace: LocalWorkspace, texts: dict[Path, tuple[str, str]]) -> list[FileWrite]:
+    """The writes of a rename. Raises ToolError if a file changed since it was shown. Blocks."""
+    steps = []
+    for path, (old, new) in texts.items():
+        root = workspace.root_of(path)
+        content = read_content(root, path) if root is not None else None
+        if content is None or content.data != old.encode():
+            raise ToolError(
+                f"{workspace.label(path)} changed since the diff was shown. Nothing was changed.", hint="Ask again."
+            )
+        steps.append(FileWrite(path, content, FileContent(content.mode, new.encode(), content.rights)))
+    return steps
+
+
+def _diffs(
+    workspace: Workspace, texts: dict[Path, tuple[str, str]]
+) -> tuple[tuple[FileChange, ...], tuple[DiffDisplay, ...]]:
+    shown = []
+    for path, (old, new) in texts.items():
+        diff, added, removed = difference(old, new)
+        shown.append(DiffDisplay(workspace.label(path), diff, added, removed))
+    return tuple(FileChange(one.path, one.added, one.removed) for one in shown), tuple(shown)
+
+
+def _label(workspace: Workspace, path: Path) -> str:
+    """The name of a file of the workspace; "" for one outside."""
+    try:
+        return workspace.label(str(path))
+    except ToolError:
+        return ""
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode() if path.is_file() else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def tools(servers: Callable[[], LanguageServers]) -> list[Tool]:
+    """The tools of this family."""
+    return CodeTools(servers).tools()
