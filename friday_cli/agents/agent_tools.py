@@ -26,6 +26,7 @@ from friday_cli.tools import documents
 
 from .child_limits import child_limits
 from .provider_pool import ProviderPool
+from .recorded_answers import RecordedAnswers
 from .shared_resources import PastRuns, SharedResources
 from .spawn_limits import SpawnLimiter
 from .tool_sources import (
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 class AgentTools:
     """Makes tools. `memory_store` is what the memory tools read and write, `own` are the
-    tools of the program that opened it."""
+    tools of the program that opened it, `answers` what answers in place of all tools."""
 
     def __init__(
         self,
@@ -54,9 +55,10 @@ class AgentTools:
         *,
         memory_store: StoredMemory,
         own: Sequence[Tool] = (),
+        answers: RecordedAnswers | None = None,
     ) -> None:
         self.shared = shared
-        self._own = own
+        self._own, self._answers = own, answers
         self._memory = memory_store
         self.servers = shared.servers
         services, profiles, providers = shared.services, shared.profiles, shared.providers
@@ -114,7 +116,7 @@ class AgentTools:
         tools = self.selectable(agent.above.tools) if agent.inherited is None else dict(agent.inherited)
         for source in self._sources:
             tools = source.tools_for(agent, tools)
-        return tools
+        return tools if self._answers is None else self._answers.tools(tools)
 
     def with_instructions(self, system: str, agent: NewAgent, tools: Mapping[str, Tool]) -> str:
         """A prompt that ends with what the sources say of `tools`. An empty one stays empty: another program makes the calls of

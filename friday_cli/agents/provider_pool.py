@@ -13,15 +13,17 @@ from friday_cli.llm import models
 from friday_cli.tools import web
 
 from .caller import model_below
+from .recorded_answers import RecordedAnswers
 
 
 class ProviderPool:
     """Finds the provider that the settings, a profile or the log name. `search_tool`: the tool for web searches, if a
-    search service is configured. Methods raise FridayError for a model that cannot
+    search service is configured. `answers`: what answers in place of all models. Methods raise FridayError for a model that cannot
     be used."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, env: Mapping[str, str], answers: RecordedAnswers | None = None) -> None:
         self.search_tool = web.search_tool(env)
+        self._answers = answers
         self._settings = settings
         self.env = env
         self._providers: dict[tuple[str, bool], Provider] = {}
@@ -33,10 +35,12 @@ class ProviderPool:
 
     def get(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
         """The provider of a model; with `web_search` its service can search the web."""
-        if choice.provider == EXTERNAL:
+        if choice.provider == EXTERNAL and self._answers is None:
             return self.external(choice.model)
         key = choice.name, web_search
-        if key not in self._providers:
+        if key not in self._providers and self._answers is not None:
+            self._providers[key] = self._answers.provider(choice)
+        elif key not in self._providers:
             made = models.create_provider(choice, self._settings, env=self.env, web_search=web_search)
             self._providers[key] = made
             self._choices[made] = choice
@@ -44,6 +48,9 @@ class ProviderPool:
 
     def named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         """The provider and effort of a model by its name; `source` says where the name comes from."""
+        if self._answers is not None:
+            choice = self._answers.choice(name)
+            return self.get(choice), choice.effort or effort
         choice = models.resolve(name, self._settings, env=self.env, effort=effort, source=source)
         return self.get(choice), choice.effort
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "agents": "All sessions: which need you, work, have ended; answer.",
     "attach": "Open the chat on a session that runs in the background.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
+    "cassette": "Recorded sessions as tests: list, add, check, show, accept.",
     "verify": "Check a receipt that others made of a session.",
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "usage": "Show cost and tokens by day, model, profile and folder.",

@@ -27,7 +27,7 @@ async def follow(name: str, *, agent: str | None, tree: bool) -> None:
         title = await store.title(session)
         output.show_hanging(10, (f"{session[:8]}  ", "cyan"), (title or "(untitled)", "bold"))
         state = SessionView()
-        view = _TreePrinter(state, path) if tree else _ConversationPrinter(state, path or "a")
+        view = _TreePrinter(state, path) if tree else ConversationPrinter(state, path or "a")
         drawing = asyncio.create_task(view.draw())
         try:
             async for batch in store.follow(session):
@@ -44,7 +44,7 @@ async def follow(name: str, *, agent: str | None, tree: bool) -> None:
         view.end()
 
 
-class _ConversationPrinter:
+class ConversationPrinter:
     """Prints the conversation of one agent as it grows; a tool call when it starts and when it ends."""
 
     def __init__(self, state: SessionView, path: str) -> None:

@@ -29,6 +29,7 @@ from .session_args import JSON, NAME, YES
 from .session_lookup import read, refuse_agent, whole_session
 from .sessions_list import list_, price
 from .sessions_receipt import receipt
+from .sessions_replay import replay
 from .sessions_show import show
 
 FORM = typer.Option("md", "--format", "-f", help=f"{', '.join(form.about for form in FORMATS.values())}.")
@@ -41,6 +42,7 @@ def register(app: typer.Typer, about: str) -> None:
         "show": show,
         "export": export,
         "receipt": receipt,
+        "replay": replay,
         "diff": rewind.diff,
     }
     commands |= {"rewind": rewind.rewind, "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats}

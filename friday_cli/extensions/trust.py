@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -38,6 +38,8 @@ HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.l
 """Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
 STALE = "~ (agents changed files that a hook or server of the project may run)"
+CASSETTES = ".friday/cassettes"
+"""Recorded sessions, which steer nothing."""
 PLUGINS = ".agents/plugins"
 """Plugins in the place that all programs share; those in `.friday/plugins` are files of `.friday`."""
 
@@ -268,10 +270,10 @@ def _fingerprint(root: Path) -> dict[str, str]:
         if (data := content(root / name, root)) is not None:
             found[name] = hash_of(data)
     top = f"{text_of(root).rstrip('/')}/"
-    skills = root / IN_PROJECT[0]
+    skip = root / IN_PROJECT[0], root / CASSETTES
     for folder in folders:
         plain = folder.resolve() == folder  # else what is below it is judged like a link
-        for path in _files_below(folder, root, skip=skills):
+        for path in _files_below(folder, root, skip=skip):
             if (data := content(path, root, folder_inside=plain)) is not None:
                 found[text_of(path).removeprefix(top)] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
@@ -328,9 +330,9 @@ def hash_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _files_below(folder: Path, root: Path, depth: int = 0, *, skip: Path | None = None) -> Iterator[Path]:
+def _files_below(folder: Path, root: Path, depth: int = 0, *, skip: Collection[Path] = ()) -> Iterator[Path]:
     """The files in `folder` and below it, without those in `skip`."""
-    if folder == skip or not folder.is_dir():
+    if folder in skip or not folder.is_dir():
         return
     if depth > 8:
         raise FileError(str(folder), "is nested too deeply to be trusted.")
@@ -338,7 +340,7 @@ def _files_below(folder: Path, root: Path, depth: int = 0, *, skip: Path | None 
     with os.scandir(folder) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     for entry in entries:
-        if folder / entry.name == skip:
+        if folder / entry.name in skip:
             continue
         if not entry.is_dir():
             yield folder / entry.name

@@ -122,12 +122,13 @@ def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None,
         resume=resume,
         mcp_config=tuple(values.get("mcp_config") or ()),
         no_mcp=bool(values.get("no_mcp")),
-        map_tool=_map_tool,
+        map_tool=map_tool,
         **more,
     )
 
 
-def _map_tool(*given: Any, **more: Any) -> Any:
+def map_tool(*given: Any, **more: Any) -> Any:
+    """Makes the tool for batches."""
     from friday_cli.map.tool import tool_maker  # only where the setting is on
 
     return tool_maker(*given, **more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,19 +14,20 @@ from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
 from friday_cli.agents.drivers import Drivers
-from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.isolation import WorktreeIsolation, local_workspace
 from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
-from friday_cli.agents.shared_resources import SharedResources
+from friday_cli.agents.shared_resources import PastRuns, SharedResources
 from friday_cli.agents.skills import SessionSkills
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
 from friday_cli.agents.tool_schemas import KeptSchemas
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Hooks, Policy, Services
-from friday_cli.core.eventlog.log import Log
+from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
+from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.trace_context import valid_traceparent
@@ -50,7 +51,6 @@ from .shared_rate_limit import FileSharedRateLimit
 from .watching import taint_of, telemetry_of, watcher
 
 if TYPE_CHECKING:
-    from friday_cli.agents.program import Program
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
@@ -71,23 +71,24 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
     storage = _storage(options, context, history, owned)
     rules = _rules(options, context)
     workspace = _workspace(options, context, storage)
-    providers = ProviderPool(settings, env)
+    providers = ProviderPool(settings, env, options.answers)
     services = _services(options, context, storage, workspace, providers)
-    services.code = code = code_checks(context, storage.log, workspace)
+    code = code_checks(context, storage.log, workspace)
+    services.code = code if options.answers is None else None  # what servers said is in recorded results
     programs = _programs(context, workspace)
     shared = SharedResources(
         services=services,
-        isolation=_isolation(context, services, storage.id),
+        isolation=_isolation(options, context, services, storage.id),
         providers=providers,
         settings=settings,
         profiles=context.profiles,
         skills=SessionSkills(context.skills, services, context.profiles, workspace),
-        past_runs=storage.store.past_runs,
+        past_runs=_past_runs(options, storage),
         code=code,
         servers=open_servers(context.servers, programs, storage.log, output_chars=settings.tools.output_chars),
     )
     tools = _tools(options, context, storage, shared)
-    services.hooks = _hooks(options.program, context, storage.id, tools, programs)
+    services.hooks = _hooks(options, context, storage.id, tools, programs)
     notes: list[str] = []
     sub_agents = _sub_agents(options, context, history, storage.log, notes)
     factory = _factory(options, context, workspace, tools, rules, sub_agents)
@@ -117,8 +118,9 @@ def _storage(options: Options, context: OpenContext, history: EventHistory, owne
     taint = taint_of(history)
     telemetry = telemetry_of(context, owned.id, history)
     ledger = owned.store.spending.ledger(owned.id, context.settings.budget.on_cap, options.now)
+    saved = options.answers is None
     log = Log(
-        owned.store.journal(owned.id, ledger),
+        owned.store.journal(owned.id, ledger) if saved else MemoryJournal(history.envelopes),
         last=history.last,
         earlier=history.envelopes,
         now=options.now,
@@ -151,9 +153,9 @@ def _services(
         _policy(options, context.settings, env),
         options.rng,
         storage.taint,
-        ledger=storage.ledger,
+        ledger=storage.ledger if options.answers is None else None,
         supervisor=providers.supervisor(providers.get(context.choice)),
-        shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
+        shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env) if options.answers is None else None,
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
         trace=telemetry.traceparent if telemetry else None,
     )
@@ -162,7 +164,17 @@ def _services(
 def _tools(options: Options, context: OpenContext, storage: SessionStorage, shared: SharedResources) -> AgentTools:
     wide = context.settings.agents.delegation.context.brain_write_scope == "shared"
     memory = storage.store.notes.for_session(text_of(context.root), storage.id, shared=wide)
-    return AgentTools(shared, memory_store=memory, own=options.program.tools if options.program else ())
+    own = options.program.tools if options.program else ()
+    return AgentTools(shared, memory_store=memory, own=own, answers=options.answers)
+
+
+def _past_runs(options: Options, storage: SessionStorage) -> PastRuns:
+    """Where forecasts are made from. A replay has none: its time stands still while a file is read."""
+
+    async def none(profile: str, model: str) -> Sequence[PastRun]:
+        return ()
+
+    return storage.store.past_runs if options.answers is None else none
 
 
 def _factory(
@@ -203,10 +215,12 @@ def _programs(context: OpenContext, workspace: LocalWorkspace) -> ProjectProgram
 
 
 def _hooks(
-    program: Program | None, context: OpenContext, session: str, tools: AgentTools, programs: ProjectPrograms
+    options: Options, context: OpenContext, session: str, tools: AgentTools, programs: ProjectPrograms
 ) -> Hooks | None:
-    """The hooks of the session. Without a file or a `program` that has some, nothing is loaded."""
-    project, env = context.trust, context.env
+    """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
+    project, env, program = context.trust, context.env, options.program
+    if options.answers is not None and not options.answers.runs_hooks:
+        return options.answers.hooks()
     names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
     files = (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names))
     if not files and (program is None or not (program.hooks or program.can_use)):
@@ -242,7 +256,7 @@ def _workspace(options: Options, context: OpenContext, storage: SessionStorage) 
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
         sandbox=sandbox_policy(settings, context.sandbox, env),
-        make_recorder=_recorder(context, storage),
+        make_recorder=_recorder(context, storage) if options.answers is None else None,  # a replay writes nothing
     )
 
 
@@ -257,8 +271,10 @@ def _recorder(context: OpenContext, storage: SessionStorage) -> Callable[[Worksp
     return make
 
 
-def _isolation(context: OpenContext, services: Services, session: str) -> WorktreeIsolation:
+def _isolation(options: Options, context: OpenContext, services: Services, session: str) -> WorktreeIsolation:
     def worktrees(folder: Path) -> Worktrees:
+        if options.answers is not None:
+            return options.answers.worktrees(local_workspace(services.workspace))
         from friday_cli.workspace.worktrees.worktrees import Worktrees
 
         include = context.settings.agents.delegation.worktree_include

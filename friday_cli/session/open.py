@@ -32,8 +32,9 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     """Open a new session, or resume one; it keeps the environment `env` (default: that of this process) as it is now. Raises
     FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person."""
     env = dict(os.environ if env is None else env)  # what starts commands and saves files is made from it later
-    store = Store(store_path(env))
-    history = EventHistory(store, options.resume)
+    answers = options.answers
+    store = Store(store_path(env), in_memory=answers is not None)
+    history = EventHistory(store, options.resume, answers.history if answers is not None else ())
     try:
         if options.resume:
             await store.reconcile()
@@ -48,6 +49,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         try:
             await history.read()  # another process may have added events before this one owned the session
             parts = build(options, context, history, owned)
+            parts.tree.root.start_events.insert(0, workspace_found(context, options))
             await _begin(parts, context, history, owned.unsaved, new=not options.resume)
             return parts
         except BaseException:
@@ -72,13 +74,13 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
         from .file_recovery import recover_files  # a new session needs none of it
 
         base, died_at = baseline_of(storage.id, context.env), storage.ownership.died_at
-        context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
+        if not store.in_memory:
+            context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
         await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
         shared.skills.restore(parts.tree.root)
         await shared.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, storage.id, text_of(context.cwd), __version__))
-    parts.tree.root.start_events.insert(0, workspace_found(context))
     await parts.sub_agents.keep(history.envelopes)
     if shared.servers is not None:
         shared.servers.begin()

@@ -35,6 +35,7 @@ from .mcp_settings import read_servers
 
 if TYPE_CHECKING:
     from friday_cli.agents.program import Program
+    from friday_cli.agents.recorded_answers import RecordedAnswers
     from friday_cli.mcp.entry import ServerEntry
 
 
@@ -51,7 +52,8 @@ class Options(msgspec.Struct, frozen=True):
     stands for `cwd` where files of the project are read that steer agents; they are trusted. `needs_sandbox`: refuse to open
     where commands would not be confined, unless the settings say so. `map_tool` makes the tool for batches. `below`: the profile of the agents
     that are to be started below the main agent; if another program does their work, no model of Friday's own is needed. If it is `profile`
-    too, such an agent becomes the only sub-agent of a main agent that sends nothing."""
+    too, such an agent becomes the only sub-agent of a main agent that sends nothing. `answers`: what answers in place of models, tools and
+    people in a replay, of which nothing is saved."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -75,6 +77,7 @@ class Options(msgspec.Struct, frozen=True):
     needs_sandbox: bool = False
     map_tool: MapToolMaker | None = None
     below: str = ""
+    answers: RecordedAnswers | None = None
     now: Callable[[], float] = time.time
     """The time, in Unix seconds."""
     rng: random.Random = msgspec.field(default_factory=random.Random)
@@ -144,6 +147,16 @@ def with_only_sub_agent(options: Options, context: OpenContext) -> Options:
     return msgspec.structs.replace(options, profile=None, sub_agents=(name,), caller=caller)
 
 
+async def _choice(
+    options: Options, settings: config.Settings, env: Mapping[str, str], found: profiles.Profiles
+) -> models.ModelChoice:
+    """The model of the main agent. Raises UsageError, NotConfigured."""
+    if options.answers is not None:
+        return msgspec.structs.replace(options.answers.choice(options.model or ""), effort=options.effort)
+    choice = _external_choice(options, found) or models.resolve(options.model, settings, env=env, effort=options.effort)
+    return await _with_server_limits(choice, settings, env)
+
+
 async def _sandbox(options: Options, settings: config.Settings, env: Mapping[str, str], cwd: Path) -> SandboxChoice:
     """What confines commands here. Raises UsageError if there is none and the options ask for one."""
     sandbox = await asyncio.to_thread(
@@ -172,8 +185,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     models.remember_keys(settings.providers, env)
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
-    choice = _external_choice(options, found) or models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await _with_server_limits(choice, settings, env)
+    choice = await _choice(options, settings, env, found)
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(steering, root=folder_trust.root, config=config_dir(env), trusted=follows)
     skills = find_skills(steering, folder_trust, env)
@@ -183,7 +195,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
         project=folder_trust,
         profiles=found.found.values(),
         given=options.mcp_config,
-        files=not options.no_mcp,
+        files=not options.no_mcp and options.answers is None,
     )
     notices = (
         *filter(None, (left_out(cwd),)),

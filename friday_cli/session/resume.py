@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,16 @@ TASK_CHARS = 200
 
 
 class EventHistory:
-    """The events of a session that is resumed, each read once; none for a new session."""
+    """The events of a session that is resumed, each read once; none for a new session. `given`: those of a session that is replayed."""
 
-    def __init__(self, store: Store, session: str | None) -> None:
-        self._store, self._session = store, session
-        self.envelopes: list[Envelope] = []
+    def __init__(self, store: Store, session: str | None, given: Sequence[Envelope] = ()) -> None:
+        self._store, self._session = store, None if given else session
+        self.envelopes: list[Envelope] = list(given)
         self.records: dict[str, AgentRecord] = {}
+        if given:
+            from friday_cli.core.eventlog.replay import replay  # a new session has no log
+
+            self.records = replay(self.envelopes, report_from_log)
 
     @property
     def last(self) -> int:

@@ -7,21 +7,32 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from friday_cli.agents.system_prompt import first_line, git_folder, git_head
 from friday_cli.core.eventlog.requests import encoded
 from friday_cli.core.protocol.events import WorkspaceFound
 from friday_cli.system.paths import config_dir
 
-from .open_context import OpenContext
+from .open_context import OpenContext, Options
 
 DIGITS = 12
 """Hexadecimal digits of a digest that are kept."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def workspace_found(context: OpenContext) -> WorkspaceFound:
-    """The commit and the steering files of a session that is being opened. Reads small files, runs nothing."""
-    return WorkspaceFound(_commit(context.root), dict(sorted(_steering(context))))
+def workspace_found(context: OpenContext, options: Options) -> WorkspaceFound:
+    """The commit and the steering files of a session that is being opened, and its options. Reads small files, runs nothing."""
+    flags = {name: value for name, value in options.flags.items() if value is not None}
+    return WorkspaceFound(
+        _commit(context.root),
+        dict(sorted(_steering(context))),
+        options.attended,
+        allow=options.allow,
+        deny=options.deny,
+        folders=tuple(map(str, options.add_dirs)),
+        flags=flags,
+    )
 
 
 def _steering(context: OpenContext) -> Iterator[tuple[str, str]]:
@@ -30,7 +41,7 @@ def _steering(context: OpenContext) -> Iterator[tuple[str, str]]:
         yield name, sha256[:DIGITS]
     for profile in context.profiles.found.values():
         if profile.origin != "shipped":
-            yield f"profile {profile.name}", _digits(encoded(profile))
+            yield f"profile {profile.name}", _digits(encoded(replace(profile, path="")))
     for file in context.instructions.files:
         if file.own:
             yield file.path, _digits(file.text.encode("utf-8", "replace"))

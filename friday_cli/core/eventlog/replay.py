@@ -96,11 +96,12 @@ class Reporter(Protocol):
     def __call__(self, record: AgentRecord, records: Mapping[str, AgentRecord]) -> str: ...
 
 
-def _status_only(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:
+def status_only(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:
+    """The report on a sub-agent where nobody reads it."""
     return f"{record.path} ({record.profile}): {record.status}"
 
 
-def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> dict[str, AgentRecord]:
+def replay(envelopes: Iterable[Envelope], report: Reporter = status_only) -> dict[str, AgentRecord]:
     """The agents of a log by path, in the order of their start. Events of agents without a start are ignored. `report`
     makes the results of delegation calls that their process did not survive."""
     records: dict[str, AgentRecord] = {}
@@ -114,7 +115,7 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
 
 
 def step_by_step(
-    envelopes: Iterable[Envelope], records: dict[str, AgentRecord], report: Reporter = _status_only
+    envelopes: Iterable[Envelope], records: dict[str, AgentRecord], report: Reporter = status_only
 ) -> Iterator[Envelope]:
     """Fold `envelopes` into `records`, and yield each before its own change is made. What is open at the end stays open."""
     for envelope in envelopes:

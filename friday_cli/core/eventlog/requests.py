@@ -13,7 +13,7 @@ from ..protocol.events import Envelope, Requested
 from ..protocol.messages import Message
 from ..protocol.provider import Effort, Request
 from ..text.known_keys import mask_keys_in
-from .replay import AgentRecord, step_by_step
+from .replay import AgentRecord, Reporter, status_only, step_by_step
 
 
 def encoded(value: Any) -> bytes:
@@ -55,10 +55,13 @@ _IN_CONVERSATION = ("turn", "wrap_up", "intent")
 """Purposes of requests that consist of a conversation and nothing else."""
 
 
-def requests_of(envelopes: Iterable[Envelope]) -> Iterator[tuple[Envelope, Request | None]]:
-    """Each event of a request, with the request as the log has it; None for one that no conversation has, such as that of a summary."""
+def requests_of(
+    envelopes: Iterable[Envelope], report: Reporter = status_only
+) -> Iterator[tuple[Envelope, Request | None]]:
+    """Each event of a request, with the request as the log has it; None for one that no conversation has, such as that of a summary.
+    `report` as for `replay`."""
     records: dict[str, AgentRecord] = {}
-    for envelope in step_by_step(envelopes, records):
+    for envelope in step_by_step(envelopes, records, report):
         event = envelope.event
         if not isinstance(event, Requested):
             continue

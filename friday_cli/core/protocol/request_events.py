@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -41,7 +41,13 @@ class RequestSent(Event, frozen=True, tag="request_sent"):
 
 class WorkspaceFound(Event, frozen=True, tag="workspace"):
     """What the folder had when a process began to work in it. `commit`: of its git repository, "" for none. `steering`: the first
-    12 digits of the sha256 of each file and setting that steers agents, by name."""
+    12 digits of the sha256 of each file and setting that steers agents, by name. `attended`: a person can answer. `allow`, `deny`: rules
+    and `flags`: settings of the command line; `folders`: others that were opened."""
 
     commit: str = ""
     steering: dict[str, str] = msgspec.field(default_factory=dict)
+    attended: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    flags: dict[str, Any] = msgspec.field(default_factory=dict)

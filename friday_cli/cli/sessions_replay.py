@@ -1,0 +1,95 @@
+"""`friday sessions replay`: plays a recorded session again, without a model and without its tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.format import pluralize, seconds
+from friday_cli.frontends.options import map_tool
+from friday_cli.session.replay.clock import run
+from friday_cli.session.replay.compare import Divergence
+from friday_cli.session.replay.drive import Replayed, ReplayOptions
+from friday_cli.session.replay.drive import replay as play
+from friday_cli.session.replay.recording import Recording, read_recording
+from friday_cli.view import SessionView
+
+from .output import remark, show, show_json, show_painted
+from .session_args import JSON, LAST
+from .session_follow import ConversationPrinter
+from .session_lookup import read, refuse_agent
+
+Speed = Literal["1", "4", "max"]
+
+
+SPEED = typer.Option("max", "--speed", help="1: as long as it took, and show it; 4: four times as fast; max: at once.")
+
+
+def replay(
+    name: str = LAST,
+    speed: Speed = SPEED,
+    go_on: bool = typer.Option(False, "--go-on", help="Go on after a difference, and list all of them."),
+    as_json: bool = JSON,
+) -> None:
+    """Play a recorded session again: no request is sent, no tool runs, it costs nothing.
+
+    The agents are made of today's profiles, rules and AGENTS.md; models, tools, hooks and people answer as recorded. The first request that is
+    not the recorded one is named with agent, turn and line, and the exit code is 1.
+    """
+    record = asyncio.run(read(name, last=True))
+    refuse_agent(record.id, record.agent, "Only a whole session can be replayed.")
+    recording = read_recording(record.envelopes)
+    folder = Path(recording.cwd)
+    if not folder.is_dir():
+        raise UsageError(f"The folder of session {record.id[:8]} is gone: {recording.cwd}.")
+    watch = _shown(record.title) if speed != "max" and not as_json else lambda envelope: None
+    options = ReplayOptions(folder=folder, go_on=go_on, watch=watch, map_tool=map_tool)
+    result = run(play(recording, options), None if speed == "max" else float(speed))
+    if as_json:
+        show_json(result)
+    else:
+        for found in result.divergences:
+            show_divergence(found)
+        show(f"session {record.id[:8]}: {summary(recording, result)}")
+    if result.divergences:
+        raise typer.Exit(1)
+
+
+def _shown(title: str) -> Callable[[Envelope], object]:
+    """Prints the conversation of the main agent as it is played."""
+    show_painted((title or "(untitled)", "bold"))
+    state = SessionView()
+    printer = ConversationPrinter(state, "a")
+
+    def watch(envelope: Envelope) -> None:
+        printer.show(state.apply(envelope))
+
+    return watch
+
+
+def show_divergence(found: Divergence) -> None:
+    """Print a difference in two or three lines."""
+    first, *rows = found.text.split("\n")
+    show_painted((first, "yellow"))
+    for row in rows:
+        show_painted((row, "red" if row.lstrip().startswith("-") else "green"))
+
+
+def summary(recording: Recording, result: Replayed) -> str:
+    """What was replayed and what came of it, in one line."""
+    played = f"{pluralize(result.agents, 'agent')}, {pluralize(result.requests, 'request')}, {pluralize(result.calls, 'call')}"
+    lasted = f"{seconds(recording.seconds)} when recorded"
+    if result.divergences:
+        return f"differs from the recording ({pluralize(len(result.divergences), 'difference')}); {played} replayed"
+    killed = f", of which {result.killed} died" if result.killed else ""
+    more = f" in {result.processes} processes{killed}" if result.processes > 1 or killed else ""
+    text = f"replayed without a difference: {played}{more}; $0, {lasted}"
+    if result.stops_at:
+        remark(f"the replay ended before the recording: {result.stops_at}")
+    return text

@@ -1,0 +1,1 @@
+"""Replays recorded sessions: the real engine, whose models, tools and people answer from a log."""

@@ -1,0 +1,257 @@
+"""Answers a replayed session from its recording, and finds where it asks something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from friday_cli.core.protocol import events
+from friday_cli.core.protocol.errors import PermissionDenied, ProviderError
+from friday_cli.core.protocol.events import Envelope, WorkspaceFound
+from friday_cli.core.protocol.messages import Message, Usage
+from friday_cli.core.protocol.provider import Provider, ReplyDone, Request
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, SKILL, TASK_RESULT
+from friday_cli.core.tool_catalog import MAP_TASKS, SEARCH_PROFILES
+from friday_cli.llm.models import ModelChoice
+from friday_cli.llm.providers.recorded import ModelFacts, RecordedError, RecordedProvider
+from friday_cli.workspace.local import LocalWorkspace
+
+from .compare import Divergence, canonical, difference, result_difference
+from .hooks import RecordedHooks
+from .recording import RecordedCall, RecordedProcess, RecordedRequest, Recording
+from .worktrees import RecordedWorktrees
+
+if TYPE_CHECKING:
+    from friday_cli.workspace.worktrees.worktrees import Worktrees
+
+REALLY_RUN = frozenset(
+    (
+        TASK_RESULT,
+        ASK_USER,
+        SKILL,
+        SEARCH_PROFILES,
+        DELEGATION_RESULT,
+        "list_sub_agents",
+        "message_sub_agent",
+        "cancel_sub_agent",
+    )
+)
+"""Tools of the engine itself, which run in a replay, beside those that start sub-agents."""
+
+
+class ReplayAnswers:
+    """Implements `RecordedAnswers` and `Replies` for one recorded process. A request is compared with the next one that the
+    recording has of its agent; where they differ, that is a divergence, after which the replay ends unless `go_on`."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        process: RecordedProcess,
+        *,
+        folder: str,
+        go_on: bool = False,
+        runs_hooks: bool = False,
+    ) -> None:
+        self.history: Sequence[Envelope] = process.history
+        self.runs_hooks = runs_hooks
+        self.divergences: list[Divergence] = []
+        self.stopped = asyncio.Event()
+        """Set by the first divergence, unless the replay goes on."""
+        self.requests = self.calls = 0
+        self.same: Callable[[str], str] = canonical((recording.cwd, folder))
+        self.now: WorkspaceFound | None = None
+        """What the folder has today."""
+        self._recording, self._process, self._go_on = recording, process, go_on
+        self._left = {
+            path: deque(request for request in requests if process.first <= request.seq <= process.last)
+            for path, requests in recording.requests.items()
+        }
+        self._facts = _facts(recording.envelopes)
+
+    # ---- divergences ------------------------------------------------------------------------------
+
+    def report(self, found: Divergence) -> None:
+        """A difference from the recording."""
+        if self.stopped.is_set():
+            return
+        self.divergences.append(msgspec.structs.replace(found, cause=found.cause or self._cause(found)))
+        if not self._go_on:
+            self.stopped.set()
+
+    def _cause(self, found: Divergence) -> str:
+        """What changed since the recording that can explain a difference."""
+        if found.kind not in ("prefix", "permission", "hook") or self.now is None:
+            return ""
+        before, after = self._process.found.steering, self.now.steering
+        changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        if found.kind == "prefix" or len(changed) > 1:  # they have a lot that explains nothing
+            changed = [name for name in changed if name != "settings"]
+        own = f"profile {self._recording.profiles.get(found.agent, '')}"
+        names = [own] if own in changed else changed[:2]
+        if names:
+            return f"{', '.join(names)} changed since"
+        return "a text of Friday changed since" if found.kind == "prefix" else ""
+
+    def turn_of(self, path: str) -> int:
+        """The turn that an agent is in, by the recording."""
+        left, all_ = self._left.get(path), self._recording.requests.get(path, ())
+        index = len(all_) - len(left or ()) - 1
+        return all_[index].turn if 0 <= index < len(all_) else 0
+
+    def missing(self) -> list[RecordedRequest]:
+        """The next recorded request of each agent that was never made."""
+        return [left[0] for left in self._left.values() if left and left[0].event is not None]
+
+    # ---- models -----------------------------------------------------------------------------------
+
+    def choice(self, name: str) -> ModelChoice:
+        from friday_cli.llm.models.resolve import parse
+
+        service, slash, _ = name.partition("/")
+        provider, model, effort = parse(name, {service: ...} if slash else {})  # type: ignore[dict-item]
+        return ModelChoice(provider, model, effort)
+
+    def provider(self, choice: ModelChoice) -> Provider:
+        return RecordedProvider(choice.provider, choice.model, self)
+
+    def facts(self, model: str) -> ModelFacts:
+        return self._facts.get(model, ModelFacts())
+
+    async def reply(self, request: Request, model: str) -> ReplyDone | RecordedError | None:
+        path, left = request.agent, self._left.get(request.agent)
+        if not left:
+            if not self._process.killed:
+                self.report(Divergence("extra", path, self.turn_of(path) + 1, "a request that was not recorded"))
+            return await self._never() if self._process.killed or not self._go_on else None
+        found = left.popleft()
+        if found.event is None and request.text_only and left:  # what was interrupted then was not sent now
+            found = left.popleft()
+        self.requests += 1
+        if model != found.model:
+            self.report(Divergence("parameter", path, found.turn, "model", before=found.model, after=model))
+        if found.request is not None:
+            different = difference(found.request, request, self.same, turn=found.turn)
+            if different is not None:
+                self.report(different)
+        if found.event is None or self.stopped.is_set():
+            return await self._never()
+        await asyncio.sleep(found.took_s)
+        if found.failure is not None:
+            return _failed(found.failure)
+        if found.reply is None and not found.stop:
+            return await self._never()  # its process died
+        return ReplyDone(found.reply or Message("assistant", ()), _unpriced(found.usage), found.stop or "end_turn")  # type: ignore[arg-type]
+
+    async def _never(self) -> None:
+        """Wait until the request or the call is stopped."""
+        await asyncio.get_running_loop().create_future()
+
+    # ---- tools ------------------------------------------------------------------------------------
+
+    def tools(self, tools: dict[str, Tool]) -> dict[str, Tool]:
+        return {name: self._recorded(tool) for name, tool in tools.items()}
+
+    def _recorded(self, tool: Tool) -> Tool:
+        if isinstance(tool.run, partial) and tool.run.func == self._run:  # a sub-agent inherits its parent's
+            return tool
+        return msgspec.structs.replace(tool, run=partial(self._run, tool), change=None)
+
+    async def _run(self, tool: Tool, ctx: ToolContext, args: Any) -> Output:
+        found = self._recording.calls.get((ctx.agent, ctx.call_id))
+        self.calls += 1
+        if found is None:
+            if not self._process.killed:
+                self.report(self._runs_now(tool, ctx))
+            return (
+                await self._never() if self._process.killed or not self._go_on else Output("Not recorded.", error=True)
+            )  # type: ignore[return-value]
+        if tool.name in REALLY_RUN or (tool.effect == "spawn" and tool.name != MAP_TASKS):
+            return self._compared(await tool.run(ctx, args), found, ctx)
+        if found.finished is None:
+            await self._never()
+        assert found.finished is not None
+        ended = found.finished
+        await asyncio.sleep(found.took_s)
+        output = Output(
+            ended.text or "", ended.display, ended.facts, ended.images, error=ended.status == "error", usage=ended.usage
+        )
+        if ended.status == "denied":
+            raise PermissionDenied(ended.text or "")
+        if ended.status == "cancelled":
+            try:
+                await self._never()
+            except asyncio.CancelledError:
+                return output
+        return output
+
+    def _runs_now(self, tool: Tool, ctx: ToolContext) -> Divergence:
+        hooks = (e.event for e in self._recording.hooks.get(ctx.agent, ()) if isinstance(e.event, events.HookRan))
+        denied = next((h for h in hooks if h.call_id == ctx.call_id and h.decision in ("deny", "ask", "stop")), None)
+        what = f"{tool.name} ({ctx.call_id}) runs now"
+        if denied is not None:
+            text = f"{what}; the hook {denied.hook} said {denied.decision} then"
+            return Divergence("hook", ctx.agent, self.turn_of(ctx.agent), text)
+        return Divergence("permission", ctx.agent, self.turn_of(ctx.agent), f"{what}; it did not run then")
+
+    def _compared(self, output: Output, found: RecordedCall, ctx: ToolContext) -> Output:
+        """The output of a call that ran in the replay, with the recorded text if it says the same."""
+        if found.finished is None or found.finished.text is None or found.finished.status == "cancelled":
+            return output
+        old, new = found.finished.text, output.text
+        if self.same(old).startswith(self.same(new) + "\n"):
+            return output  # what hooks or a person added comes after it again
+        name = f"result of {found.started.tool} ({ctx.call_id})"
+        different = result_difference(old, new, self.same, agent=ctx.agent, turn=self.turn_of(ctx.agent), name=name)
+        if different is not None:
+            self.report(different)
+        return msgspec.structs.replace(output, text=old)
+
+    # ---- the rest ---------------------------------------------------------------------------------
+
+    def hooks(self) -> RecordedHooks | None:
+        seq = self.history[-1].seq or 0 if self.history else 0
+        return (
+            RecordedHooks([e for e in self._recording.envelopes if (e.seq or 0) > seq])
+            if self._recording.hooks
+            else None
+        )
+
+    def worktrees(self, base: LocalWorkspace) -> Worktrees:
+        return cast("Worktrees", RecordedWorktrees(base, self._recording.envelopes[len(self.history) :]))
+
+
+def _failed(failure: events.AttemptFailed) -> RecordedError:
+    usage = None if failure.usage == Usage() else _unpriced(failure.usage)
+    error = ProviderError(failure.error, failure.message, retry_after=failure.retry_s, usage=usage)  # type: ignore[arg-type]
+    return RecordedError(error, failure.partial)
+
+
+def _unpriced(usage: Usage) -> Usage:
+    """The usage as the service reported it: the engine counts what was sent before, and keeps the recorded cost."""
+    again = 0 if usage.cached else usage.cache_read
+    return msgspec.structs.replace(usage, input=usage.input + again, cache_read=usage.cache_read - again, charged=True)
+
+
+def _facts(envelopes: Sequence[Envelope]) -> dict[str, ModelFacts]:
+    """What the log says of each model."""
+    models: dict[str, str] = {}
+    found: dict[str, ModelFacts] = {}
+    for envelope in envelopes:
+        event = envelope.event
+        if isinstance(event, events.Prefix):
+            models[envelope.agent] = event.model
+        elif isinstance(event, events.TurnStarted) and event.window:
+            sent, model = event.request, models.get(envelope.agent, "")
+            price = (
+                sent.cost_usd / sent.input if sent.cost_usd is not None and sent.input and not sent.cache_read else None
+            )
+            if model not in found or found[model].input_usd is None:
+                price = 0.0 if sent.cost_usd == 0 else price
+                found[model] = ModelFacts(event.window, 32_000, price, event.output_usd)
+    return found

@@ -1,0 +1,117 @@
+"""What the hooks of a recorded session said, for its replay: no program runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from friday_cli.core.agent.agent import Agent, HookOutcome
+from friday_cli.core.permissions.rule import Rule, RuleInput
+from friday_cli.core.protocol.events import Envelope, HookRan, MessageAdded
+from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool import Output, Tool
+
+
+def _is_note(message: Message) -> bool:
+    return message.role == "user" and message.source == "harness"
+
+
+class RecordedHooks:
+    """Implements `Hooks` from the events of hooks and from the messages that they added. What a hook changed in a call or its result
+    is in the recorded result."""
+
+    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+        self._left: dict[tuple[str, str, str], deque[HookRan]] = defaultdict(deque)
+        """By agent, event and call."""
+        self._texts: dict[str, deque[str]] = defaultdict(deque)
+        """What hooks added to the conversations, by agent."""
+        waiting = set[str]()
+        for envelope in envelopes:
+            path, event = envelope.agent, envelope.event
+            if isinstance(event, HookRan):
+                self._left[path, event.event, event.call_id].append(event)
+                if event.decision == "context" and event.event not in ("PreToolUse", "PostToolUse", "SessionStart"):
+                    waiting.add(path)
+            elif path in waiting and isinstance(event, MessageAdded) and _is_note(event.message):
+                self._texts[path].append(event.message.text)
+                waiting.discard(path)
+
+    def _take(self, agent: Agent, *names: str, call: str = "") -> HookOutcome:
+        """What the hooks of these events said together."""
+        decision, reason, stop, context = "", "", "", ""
+        for name in names:
+            left = self._left[agent.path, name, call]
+            while left:
+                ran = left.popleft()
+                if ran.decision in ("deny", "block"):
+                    decision, reason = "deny", ran.reason
+                elif ran.decision in ("ask", "allow") and not decision:
+                    decision, reason = ran.decision, ran.reason
+                elif ran.decision == "stop":
+                    stop = f"A hook stopped the run: {ran.reason}"
+                elif ran.decision == "context" and self._texts[agent.path]:
+                    context = self._texts[agent.path].popleft()
+                if not call:
+                    break
+        return HookOutcome(decision, reason, None, context, stop)  # type: ignore[arg-type]
+
+    async def before_call(
+        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
+    ) -> HookOutcome:
+        return self._granting(self._take(agent, "PreToolUse", call=call.id), tool)
+
+    async def permission(
+        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
+    ) -> HookOutcome:
+        return self._granting(self._take(agent, "PermissionRequest", call=call.id), tool)
+
+    def _granting(self, outcome: HookOutcome, tool: Tool) -> HookOutcome:
+        if outcome.decision != "allow":
+            return outcome
+        grant = Rule(tool.name, "", "allow", reason=outcome.reason, source="hook")
+        return HookOutcome("allow", outcome.reason, grant, outcome.context, outcome.stop)
+
+    async def after_call(
+        self,
+        agent: Agent,
+        call: ToolCall,
+        tool: Tool,
+        arguments: dict[str, Any],
+        wanted: RuleInput,
+        ran: tuple[Output, float],
+    ) -> HookOutcome:
+        taken = self._take(agent, "PostToolUse", "PostToolUseFailure", call=call.id)
+        return HookOutcome(stop=taken.stop)  # the rest is in the recorded result
+
+    async def after_batch(
+        self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
+    ) -> HookOutcome:
+        return self._take(agent, "PostToolBatch")
+
+    async def run_started(self, agent: Agent, task: str, *, background: bool) -> HookOutcome:
+        return self._take(agent, "UserPromptSubmit" if agent.parent is None else "SubagentStart")
+
+    async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:
+        return self._take(agent, *(("Stop", "StopFailure") if agent.parent is None else ("SubagentStop",)))
+
+    async def message(self, agent: Agent, text: str) -> HookOutcome:
+        return self._take(agent, "UserPromptSubmit")
+
+    async def compaction(self, agent: Agent, *, requested: bool, instructions: str) -> HookOutcome:
+        return self._take(agent, "PreCompact")
+
+    async def compacted(self, agent: Agent, *, requested: bool, summary: str) -> HookOutcome:
+        return self._take(agent, "PostCompact")
+
+    async def session_started(self, agent: Agent, source: Literal["startup", "resume", "fork", "compact"]) -> str:
+        return ""  # it is in the recorded message
+
+    async def worktree(
+        self, event: Literal["WorktreeCreate", "WorktreeRemove"], agent: Agent, name: str, path: str
+    ) -> None:
+        """Their answers never count."""
+
+    async def close(self, agent: Agent) -> None:
+        """Nothing runs."""

@@ -1,0 +1,101 @@
+"""`friday sessions replay` and `friday cassette`, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
+from tests.cli.console import Console
+
+PLAY = {
+    "a": [
+        {"calls": [{"name": "delegate_task", "arguments": {"profile": "researcher", "task": "look"}}]},
+        {"text": "It says: {results}"},
+    ],
+    "a.1": [
+        {"calls": [{"name": "list_dir", "arguments": {"path": "."}}]},
+        {"calls": [{"name": "task_result", "arguments": {"result": "One file.", "status": "success"}}]},
+    ],
+}
+
+
+@pytest.fixture
+def recorded(console: Console) -> str:
+    """The id of a recorded session, made by a command."""
+    scenario = console.project.parent / "play.json.yaml"
+    scenario.write_text(json.dumps({"agents": PLAY}), encoding="utf-8")
+    ran = console.process("ask", "-q", "--output-format", "json", "--model", f"scripted:{scenario}", "go")
+    return str(ran.document["session_id"])
+
+
+def test_a_session_is_replayed_for_nothing_and_a_change_is_named(
+    console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(console.project)
+    ran = console.ok("sessions", "replay", recorded[:8])
+    assert ran.out.startswith(
+        f"session {recorded[:8]}: replayed without a difference: 2 agents, 4 requests, 3 calls; $0"
+    )
+    shown = console.ok("sessions", "replay", recorded[:8], "--speed", "4").out
+    assert "It says:" in shown
+    assert console.ok("sessions", "replay", recorded[:8], "--json").document["divergences"] == []
+    (console.project / "AGENTS.md").write_text("Never use tabs.\n", encoding="utf-8")
+    changed = console("sessions", "replay", recorded[:8])
+    assert changed.code == 1
+    assert changed.out.startswith("a turn 1: system line ")
+    assert "(AGENTS.md changed since) [prefix]" in changed.out
+    assert "differs from the recording (1 difference)" in changed.out
+    every = console("sessions", "replay", recorded[:8], "--go-on")
+    assert "4 requests" in every.out
+
+
+def test_cassettes_are_added_checked_shown_and_accepted(
+    console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(console.project)
+    console.ok("cassette", "add", recorded[:8], "one")
+    console.ok("cassette", "add", recorded[:8], "two")
+    text = Path(".friday/cassettes/one.jsonl").read_text(encoding="utf-8")
+    assert str(console.project) not in text
+    assert recorded not in text
+    assert [row[:3] for row in console.ok("cassette", "list").rows] == [["one", "2", "4"], ["two", "2", "4"]]
+    assert "a.1 researcher: 2 requests, completed (done)" in console.ok("cassette", "show", "one").out
+    assert console.ok("cassette", "check").out == "2 cassettes: 2 as recorded\n"
+    (console.project / "AGENTS.md").write_text("Never use tabs.\n", encoding="utf-8")
+    ran = console("cassette", "check")
+    assert ran.code == 1
+    assert ran.out.count("AGENTS.md changed since") == 1, "a change that meets two cassettes is shown once"
+    assert "one, two:" in ran.out
+    assert "2 cassettes: 0 as recorded, 2 with 1 difference" in ran.out
+    ran = console.ok("cassette", "accept", "--all", "--yes")
+    assert "accepted for 2 cassettes" in ran.err
+    assert console.ok("cassette", "check").out == "2 cassettes: 2 as recorded\n"
+
+
+def test_what_cannot_be_replayed_says_why(console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(console.project)
+    assert "Use " in console.refused("sessions", "replay", f"{recorded[:8]}:a.1")
+    assert "There are no cassettes in" in console.refused("cassette", "check")
+    console.ok("cassette", "add", recorded[:8], "one")
+    assert "Did you mean one?" in console.refused("cassette", "check", "onee")
+    assert "is not a name" in console.refused("cassette", "add", recorded[:8], "../one")
+    Path(".friday/cassettes/one.jsonl").write_text("{}\n", encoding="utf-8")
+    assert "one.jsonl:1" in console.refused("cassette", "check")
+
+
+async def _old(session: str) -> None:
+    """A log as earlier versions wrote it: without requests."""
+    async with Store(store_path()) as store:
+        await store._writer.submit(lambda db: db.execute("DELETE FROM events WHERE kind IN ('requested', 'workspace')"))
+
+
+async def test_an_older_log_says_that_requests_are_not_recorded(console: Console, recorded: str) -> None:
+    import asyncio
+
+    await _old(recorded)
+    error = await asyncio.to_thread(console.refused, "sessions", "replay", recorded[:8])
+    assert "Its log has no requests: it was made by an earlier version of Friday." in error
