@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from friday_cli.agents.system_prompt import first_line, git_folder, git_head
 from friday_cli.core.eventlog.requests import encoded
 from friday_cli.core.protocol.events import WorkspaceFound
@@ -41,7 +39,8 @@ def _steering(context: OpenContext) -> Iterator[tuple[str, str]]:
         yield name, sha256[:DIGITS]
     for profile in context.profiles.found.values():
         if profile.origin != "shipped":
-            yield f"profile {profile.name}", _digits(encoded(replace(profile, path="")))
+            path = Path(profile.path)
+            yield f"profile {profile.name}", _digits(path.read_bytes() if path.is_file() else profile.prompt.encode())
     for file in context.instructions.files:
         if file.own:
             yield file.path, _digits(file.text.encode("utf-8", "replace"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from friday_cli.system.paths import config_dir
 from tests.replay.record import FOLDER, missing
 from tests.replay.scenes import SCENES, Scene, set_up
 
+RECORD_AGAIN = "If this is meant: python -m tests.replay.record, look at git diff, and commit it."
 BY_NAME = {scene.name: scene for scene in SCENES}
 
 
@@ -38,15 +40,39 @@ def played(recording: Recording, project: Path, *, go_on: bool = False) -> Repla
     return run(replay(recording, ReplayOptions(folder=project, runs_hooks=True, go_on=go_on)))
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_a_recorded_tree_is_replayed_without_a_difference(scene: Scene, project: Path) -> None:
-    recording = recording_of(scene, project)
-    assert missing(scene, list(recording.envelopes)) == []
-    result = played(recording, project)
-    assert [found.text for found in result.divergences] == []
-    assert result.stops_at == ""
-    sent = [request for requests in recording.requests.values() for request in requests if request.event is not None]
-    assert result.requests >= len(sent)
+def differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, ...], list[str]]:
+    """All differences of all recorded trees: each change once, with the names of those that it meets."""
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for scene in SCENES:
+        place = tmp_path.resolve() / scene.name
+        (place / "project").mkdir(parents=True)
+        monkeypatch.setenv("FRIDAY_HOME", str(place / "home"))
+        monkeypatch.chdir(place / "project")
+        recording = recording_of(scene, place / "project")
+        assert missing(scene, list(recording.envelopes)) == []
+        result = played(recording, place / "project")
+        for one in result.divergences:
+            found[(*one.change, one.text)].append(scene.name)
+        assert result.stops_at == "", scene.name
+        sent = [one for requests in recording.requests.values() for one in requests if one.event is not None]
+        assert result.divergences or result.requests >= len(sent), scene.name
+    return found
+
+
+def test_recorded_trees_are_replayed_without_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = differences(tmp_path, monkeypatch)
+    texts = [f"{change[-1]}\nin {', '.join(names)}" for change, names in found.items()]
+    assert not texts, "\n\n".join([*texts, RECORD_AGAIN])
+
+
+def test_a_shipped_text_that_changed_is_one_difference_over_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shipped_text(tmp_path, monkeypatch)
+    changes = {change[:-1]: names for change, names in differences(tmp_path, monkeypatch).items()}
+    ((kind, where, before, after),) = changes
+    assert (kind, where) == ("prefix", "system")
+    assert after == before.replace("Report failures", "Always report failures")
 
 
 def test_there_are_at_least_fifty_and_their_texts_are_stored_once() -> None:

@@ -65,6 +65,8 @@ class ReplayAnswers:
         """Set by the first divergence, unless the replay goes on."""
         self.requests = self.calls = 0
         self.same: Callable[[str], str] = canonical((recording.cwd, folder))
+        self._begun = asyncio.get_running_loop().time()
+        """When the replay of the process began."""
         self.now: WorkspaceFound | None = None
         """What the folder has today."""
         self._recording, self._process, self._go_on = recording, process, go_on
@@ -141,12 +143,16 @@ class ReplayAnswers:
                 self.report(different)
         if found.event is None or self.stopped.is_set():
             return await self._never()
-        await asyncio.sleep(found.took_s)
+        await self.until(found.at)
         if found.failure is not None:
             return _failed(found.failure)
         if found.reply is None and not found.stop:
             return await self._never()  # its process died
         return ReplyDone(found.reply or Message("assistant", ()), _unpriced(found.usage), found.stop or "end_turn")  # type: ignore[arg-type]
+
+    async def until(self, at: float) -> None:
+        """Wait for a time of the recording, in Unix seconds."""
+        await asyncio.sleep(max(0.0, at - self._process.began - asyncio.get_running_loop().time() + self._begun))
 
     async def _never(self) -> None:
         """Wait until the request or the call is stopped."""
@@ -177,7 +183,7 @@ class ReplayAnswers:
             await self._never()
         assert found.finished is not None
         ended = found.finished
-        await asyncio.sleep(found.took_s)
+        await self.until(found.ended)
         output = Output(
             ended.text or "", ended.display, ended.facts, ended.images, error=ended.status == "error", usage=ended.usage
         )

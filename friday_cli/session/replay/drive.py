@@ -154,7 +154,7 @@ class _Process:
         for number, prompt in enumerate(self._process.prompts):
             if number:
                 await self._idle(ends=self._ends_before(prompt))
-                await asyncio.sleep(prompt.pause_s)
+                await self._answers.until(prompt.at)
             self._start(session, prompt)
         await self._idle(ends=None)
 
@@ -181,7 +181,7 @@ class _Process:
         session.start(text, **more)
 
     async def _act(self, session: Session, act: PersonAct) -> None:
-        await asyncio.sleep(act.delay_s)
+        await self._answers.until(act.at)
         with suppress(UsageError):  # the agent has ended meanwhile, which is compared
             match act.event:
                 case events.InboxMessage(text=text):
@@ -209,7 +209,7 @@ class _Process:
         ask = known[number]
         if ask.answer is None:
             return
-        await asyncio.sleep(ask.waited_s)
+        await self._answers.until(ask.answered)
         given: ApprovalAnswer | str
         if isinstance(ask.answer, events.PermissionAnswered):
             given = ApprovalAnswer(ask.answer.decision, ask.answer.scope, ask.answer.reason, command=ask.answer.command)

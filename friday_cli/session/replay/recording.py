@@ -19,15 +19,15 @@ NOT_RECORDED = "Its log has no requests: it was made by an earlier version of Fr
 
 
 class RecordedRequest(msgspec.Struct):
-    """A request of an agent and what came of it. `number` counts the requests of the agent from 1, `turn` its turns. `event` is
-    None for one that was interrupted, `request` where no conversation has it. `reply` is None for a failed one, `failure` for an answered one. `took_s`: seconds until the reply was complete."""
+    """A request of an agent and what came of it, at the time `at`. `number` counts the requests of the agent from 1, `turn` its turns. `event` is
+    None for one that was interrupted, `request` where no conversation has it. `reply` is None for a failed one, `failure` for an answered one."""
 
     agent: str
     number: int
     turn: int
     model: str
     event: Requested | None
-    took_s: float
+    at: float
     seq: int
     """The number of its event, or of the one before which it was interrupted."""
     request: Request | None = None
@@ -38,40 +38,38 @@ class RecordedRequest(msgspec.Struct):
 
 
 class RecordedCall(msgspec.Struct):
-    """A tool call that ran. `finished` is None if its process did not survive it. `took_s`: seconds that it ran."""
+    """A tool call that ran. `finished` is None if its process did not survive it. `ended`: when it did."""
 
     started: events.ToolStarted
     finished: events.ToolFinished | None = None
-    at: float = 0.0
-    took_s: float = 0.0
+    ended: float = 0.0
 
 
 class RecordedAsk(msgspec.Struct):
-    """A question to a person. `answer` is None if it was withdrawn. `waited_s`: seconds until the answer."""
+    """A question to a person. `answer` is None if it was withdrawn. `answered`: when it was answered."""
 
     asked: events.PermissionAsked | events.QuestionAsked
-    at: float
     answer: events.PermissionAnswered | events.QuestionAnswered | None = None
-    waited_s: float = 0.0
+    answered: float = 0.0
 
 
 class PersonAct(msgspec.Struct, frozen=True):
-    """What a person did: `event` at `path`, `delay_s` after the `count`-th event of kind `after` of agent `agent`."""
+    """What a person did: `event` at `path`, at the time `at`, after the `count`-th event of kind `after` of agent `agent`."""
 
     path: str
     event: events.AnyEvent
     agent: str
     after: str
     count: int
-    delay_s: float
+    at: float
 
 
 class PersonPrompt(msgspec.Struct, frozen=True):
-    """A message of a person that began a run of the main agent, `pause_s` after the one before had ended."""
+    """A message of a person that began a run of the main agent, at the time `at`."""
 
     start: events.AgentStarted
     message: Message
-    pause_s: float
+    at: float
 
 
 class RecordedProcess(msgspec.Struct):
@@ -144,14 +142,14 @@ def _read_answers(found: Recording) -> None:
             case events.AgentStarted():
                 found.profiles[path] = event.profile
             case events.ToolStarted():
-                found.calls.setdefault((path, event.call_id), RecordedCall(event, at=at))
+                found.calls.setdefault((path, event.call_id), RecordedCall(event))
             case events.ToolFinished() if (call := found.calls.get((path, event.call_id))) is not None:
-                call.finished, call.took_s = event, event.duration_s
+                call.finished, call.ended = event, at
             case events.PermissionAsked() | events.QuestionAsked():
-                asked[event.id] = RecordedAsk(event, at)
+                asked[event.id] = RecordedAsk(event)
                 found.asks.setdefault((path, event.call_id), []).append(asked[event.id])
             case events.PermissionAnswered() | events.QuestionAnswered() if event.id in asked:
-                asked[event.id].answer, asked[event.id].waited_s = event, at - asked[event.id].at
+                asked[event.id].answer, asked[event.id].answered = event, at
             case events.HookRan():
                 found.hooks.setdefault(path, []).append(envelope)
             case events.AgentFinished():
@@ -174,7 +172,6 @@ class _RequestReader:
         self._made, self._seq = made, 0
         self._turns: dict[str, int] = defaultdict(int)
         self._models: dict[str, str] = {}
-        self._begun: dict[str, float] = {}
         self._sent: set[str] = set()
         """Agents with a request under way."""
         self._open: dict[str, RecordedRequest] = {}
@@ -194,22 +191,21 @@ class _RequestReader:
                 self._interrupted(path)
             case Requested():
                 self._sent.discard(path)
-                one = self._add(path, event, max(0.0, envelope.at - self._begun.get(path, envelope.at)))
+                one = self._add(path, event, envelope.at)
                 one.request = self._made.get(envelope.seq)
                 one.reply, one.stop, one.usage = event.reply, event.stop, event.usage
                 self._open[path] = one
             case _ if path in self._open:
                 self._outcome(self._open[path], event)
-        self._begun[path] = envelope.at
 
-    def _add(self, path: str, event: Requested | None, took_s: float) -> RecordedRequest:
+    def _add(self, path: str, event: Requested | None, at: float) -> RecordedRequest:
         one = RecordedRequest(
             path,
             len(self.found[path]) + 1,
             self._turns[path],
             model=self._models.get(path, ""),
             event=event,
-            took_s=took_s,
+            at=at,
             seq=self._seq,
         )
         self.found[path].append(one)
@@ -290,7 +286,7 @@ def _read_process(process: RecordedProcess, part: Sequence[Envelope]) -> None:
     anchor: dict[str, tuple[str, int, float]] = {}
     start: events.AgentStarted | None = None
     wraps: dict[str, tuple[dict[str, tuple[str, int, float]], float]] = {}
-    ended = process.began = part[0].at
+    process.began = part[0].at
     for index, envelope in enumerate(part):
         path, event, at = envelope.agent, envelope.event, envelope.at
         if isinstance(event, events.TurnStarted) and event.wrap_up and path not in wraps:
@@ -304,14 +300,12 @@ def _read_process(process: RecordedProcess, part: Sequence[Envelope]) -> None:
                 start = event if path == "a" else start
             case events.MessageAdded() if path == "a" and start is not None and event.message.role == "user":
                 if event.message.source == "person":
-                    process.prompts.append(PersonPrompt(start, event.message, max(0.0, at - ended)))
+                    process.prompts.append(PersonPrompt(start, event.message, at))
                 start = None if event.message.source == "person" else start
             case events.AgentFinished():
                 if event.stop_reason == "process":
                     process.killed, process.after = True, part[index:]
                     break
-                if path == "a":
-                    ended = at
                 if event.stop_reason in ("aborted", "cancelled") and not _by_agent(part[:index], path):
                     before, asked = wraps.pop(path, (anchor, at)) if event.stop_reason == "cancelled" else (anchor, at)
                     process.acts.append(_act(msgspec.structs.replace(envelope, at=asked), before))
@@ -349,8 +343,8 @@ def _act(envelope: Envelope, anchor: dict[str, tuple[str, int, float]]) -> Perso
     path = envelope.agent
     if path not in anchor:
         path = max(anchor, key=lambda name: anchor[name][2])
-    after, count, at = anchor[path]
-    return PersonAct(envelope.agent, envelope.event, path, after, count, max(0.0, envelope.at - at))
+    after, count, _ = anchor[path]
+    return PersonAct(envelope.agent, envelope.event, path, after, count, at=envelope.at)
 
 
 def images_of(message: Message) -> tuple[Image, ...]:
