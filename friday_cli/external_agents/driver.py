@@ -151,9 +151,9 @@ class ExternalDriver:
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
         earlier = await self._earlier_session()
-        folder = str(local(agent).root)
+        folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")
         self._session, continues = await open_session(
-            connection, self._profile, folder, earlier, counted=self._meter is not None
+            connection, self._profile, folder, earlier, counted=self._meter is not None, careful=careful
         )
         metering: Metering = "reported" if self._meter is None else "counted"
         begun = ExternalSession(self.name, connection.version, self._session, metering)

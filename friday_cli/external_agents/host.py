@@ -92,12 +92,13 @@ class ExternalAgents:
         the person or the project count."""
         passed = {name: self._env[name] for name in PASSED if name in self._env}
         login = {name: self._env[name] for name in program.login_env if name in self._env and not counted}
+        own = {name: _filled(text, {"{home}": str(home)}) for name, text in program.env.items()}
         depth = str(nesting_depth(self._env) + depth_of(agent.path) + 1)
-        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **program.env, **login}
+        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **own, **login}
 
     def _model(self, profile: Profile, program: KnownProgram) -> str:
         """The model that a program is told: that of the profile, else the default of the service."""
-        return profile.model or catalog.default(SERVICES[program.wire]).partition("/")[2] or "default"
+        return profile.model or catalog.default(SERVICES[program.wire]).rpartition("/")[2] or "default"
 
 
 def _filled(text: str, told: Mapping[str, str]) -> str:

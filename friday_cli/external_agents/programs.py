@@ -17,9 +17,11 @@ class KnownProgram(msgspec.Struct, frozen=True):
     package: str
     wire: Wire
     mode: str = ""
-    """The mode of its own in which it asks before it acts."""
+    """The mode of its own in which it asks before it acts, "" where it has none."""
+    careful_mode: str = ""
+    """Another mode for agents in mode `ask` or `plan`: it asks nothing in the usual one."""
     env: dict[str, str] = {}
-    """Always set for it."""
+    """Always set for it; `{home}` is replaced by its home."""
     files: dict[str, str] = {}
     """Files of its home, always."""
     metered_env: dict[str, str] = {}
@@ -71,7 +73,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         "@agentclientprotocol/claude-agent-acp",
         "anthropic",
         "default",
-        {"IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        env={"IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
         metered_env={"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{token}"},
         login_env=("CLAUDE_CODE_OAUTH_TOKEN",),
         login_folder=("CLAUDE_CONFIG_DIR", ".claude"),
@@ -80,7 +82,8 @@ PROGRAMS: dict[str, KnownProgram] = {
         ("codex-acp",),
         "@agentclientprotocol/codex-acp",
         "openai",
-        "agent-full-access",
+        "agent-full-access",  # its own sandbox does not work inside Friday's
+        "read-only",
         metered_env={"FRIDAY_METER_TOKEN": "{token}"},
         metered_files={".codex/config.toml": _CODEX_METERED},
         login_folder=("CODEX_HOME", ".codex"),
@@ -100,9 +103,13 @@ PROGRAMS: dict[str, KnownProgram] = {
         ("opencode", "acp"),
         "opencode-ai",
         "openai",
-        env={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
-        files={".config/opencode/opencode.json": json.dumps(_OPENCODE)},
-        metered_files={".config/opencode/opencode.json": json.dumps(_OPENCODE_METERED)},
+        env={
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_CONFIG": "{home}/opencode.json",  # for a file in its usual folder it would fetch packages
+        },
+        files={"opencode.json": json.dumps(_OPENCODE)},
+        metered_files={"opencode.json": json.dumps(_OPENCODE_METERED)},
     ),
     "qwen-code": KnownProgram(
         ("qwen", "--acp"),

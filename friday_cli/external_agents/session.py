@@ -13,17 +13,17 @@ from .programs import program_of
 
 
 async def open_session(
-    connection: AcpConnection, profile: Profile, folder: str, earlier: str, *, counted: bool
+    connection: AcpConnection, profile: Profile, folder: str, earlier: str, *, counted: bool, careful: bool
 ) -> tuple[str, bool]:
     """The id of a session in `folder`, and whether it is the `earlier` one ("" for none), which the program then knows. `counted`: its
-    requests go through the meter. Raises ProgramFailed."""
+    requests go through the meter. `careful`: the agent may change nothing without a question. Raises ProgramFailed."""
     place: dict[str, Any] = {"cwd": folder, "mcpServers": []}
     for method in _ways_to_continue(connection.features) if earlier else ():
         try:
             answer = await connection.request(method, {**place, "sessionId": earlier}, SESSION_S)
         except RpcError:
             continue
-        await _choose(connection, profile, earlier, answer, counted=counted)
+        await _choose(connection, profile, earlier, answer, counted=counted, careful=careful)
         return earlier, True
     try:
         answer = await connection.request("session/new", place, SESSION_S)
@@ -32,7 +32,7 @@ async def open_session(
     ident = answer.get("sessionId") if isinstance(answer, dict) else None
     if not isinstance(ident, str) or not ident:
         raise ProgramFailed(f"{profile.program} opened a session without an id.")
-    await _choose(connection, profile, ident, answer, counted=counted)
+    await _choose(connection, profile, ident, answer, counted=counted, careful=careful)
     return ident, False
 
 
@@ -45,15 +45,18 @@ def _ways_to_continue(features: dict[str, Any]) -> list[str]:
     return [*(["session/resume"] if resumes else []), *(["session/load"] if offered.get("loadSession") is True else [])]
 
 
-async def _choose(connection: AcpConnection, profile: Profile, session: str, answer: Any, *, counted: bool) -> None:
+async def _choose(
+    connection: AcpConnection, profile: Profile, session: str, answer: Any, *, counted: bool, careful: bool
+) -> None:
     """Set the mode in which the program asks before it acts, and the model of the profile. Raises ProgramFailed."""
     assert profile.external is not None, "only for such a profile"
-    mode = program_of(profile.external).mode
+    program = program_of(profile.external)
+    mode = (careful and program.careful_mode) or program.mode
     given: dict[str, Any] = answer if isinstance(answer, dict) else {}
     modes = given.get("modes")
     if mode and isinstance(modes, dict) and modes.get("currentModeId") != mode:
         await _set(connection, "session/set_mode", {"sessionId": session, "modeId": mode}, f"the mode {mode}")
-    if (wanted := profile.model) and not (counted and program_of(profile.external).told_model):
+    if (wanted := profile.model) and not (counted and program.told_model):
         rows = given.get("configOptions")
         options = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         option = next((row for row in options if row.get("category") == "model"), None)
