@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from friday_cli.system.project_search import nearest_repository
 
-from . import globs
+from . import git_settings, globs
 from .beneath import FOLDER, opened_folder
 
 _SIZE = 1024 * 1024
-_EXCLUDES = re.compile(r"^[ \t]*excludesfile[ \t]*=[ \t]*\"?([^\"#;\n]+)", re.I | re.M)
 
 
 class IgnoreFile:
@@ -121,28 +120,30 @@ def is_ignored(path: Path) -> bool:
     tops = [folder for folder in path.parents if os.path.lexists(folder / ".git")]
     if not tops:
         return False
-    own, level, at = _rules_of_user(), Level(str(tops[-1]), None), str(tops[-1])
+    level, at, personal = Level(str(tops[-1]), None), str(tops[-1]), list[tuple[str, IgnoreFile]]()
     parts = path.relative_to(tops[-1]).parts
     for number, name in enumerate(parts):
+        if level.repository and os.path.lexists(f"{at}/.git"):
+            personal += [(f"{at.rstrip('/')}/", rules) for rules in _personal_rules(at)]
         at = f"{at.rstrip('/')}/{name}"
         folder = number < len(parts) - 1 or os.path.isdir(at)
         kept = level.verdict(at, folder)
         if kept is None:
-            kept = own.is_ignored("/".join(parts[: number + 1]), folder)
+            kept = any(rules.is_ignored(at.removeprefix(top), folder) for top, rules in personal)
         if kept:
             return True
         level = level.below(at)
     return False
 
 
-def _rules_of_user() -> IgnoreFile:
-    """The rules for all repositories of the person: `core.excludesFile` in git's settings, or its default place."""
-    home = os.environ.get("HOME", "")
-    folder = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    for settings in (f"{home}/.gitconfig", f"{folder}/git/config"):
-        if found := _EXCLUDES.search(_text(settings)):
-            return IgnoreFile(_text(os.path.expanduser(found[1].strip())))
-    return IgnoreFile(_text(f"{folder}/git/ignore"))
+def _personal_rules(top: str) -> list[IgnoreFile]:
+    """The rules that a repository has beside its own: of `core.excludesFile` in all of git's settings (a condition is taken to
+    hold), or of the default place of that file."""
+    git = _common(f"{top}/.git")
+    files = (*git_settings.personal_files(), f"{git}/config", f"{git}/config.worktree")
+    named = [name for file in files for name in git_settings.values(file, "core.excludesfile", conditional=True)]
+    default = f"{os.environ.get('XDG_CONFIG_HOME') or os.path.expanduser('~/.config')}/git/ignore"
+    return [IgnoreFile(_text(os.path.join(top, os.path.expanduser(name)))) for name in named or [default]]
 
 
 class WalkedFile(NamedTuple):

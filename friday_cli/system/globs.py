@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-_CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\\.|[^\]\\])*)\]", re.S)
+_CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.S)
+_NAMED = re.compile(r"\[:([a-z]+):\]")
+_NAMED_CLASSES = {
+    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "xdigit": "0-9a-fA-F", "space": r"\s", "blank": r" \t",
+    "punct": r"!-/:-@\[-`{-~", "cntrl": r"\x00-\x1f\x7f", "graph": "!-~", "print": " -~",
+}  # fmt: skip
+"""The classes of POSIX, as in `[[:alpha:]]`."""
 
 
 def to_regex(pattern: str, *, braces: bool) -> str:
@@ -32,7 +38,10 @@ def to_regex(pattern: str, *, braces: bool) -> str:
             found = _CLASS.match(pattern, at)
             if not found:
                 raise ValueError("an unclosed [")
-            inner = re.sub(r"([\[&~|^]|--)", r"\\\1", found[2]) if "\\" not in found[2] else found[2]
+            inner = "".join(
+                _NAMED_CLASSES.get(part, "") if number % 2 else _escaped(part)
+                for number, part in enumerate(_NAMED.split(found[2]))
+            )
             literal = "\\" if inner.startswith("]") else ""  # a leading ] is literal
             out += f"(?!/)[{'^' if found[1] else ''}{literal}{inner}]"
             at = found.end() - 1
@@ -54,6 +63,11 @@ def to_regex(pattern: str, *, braces: bool) -> str:
         raise ValueError("an unclosed {")
     re.compile(out)
     return out
+
+
+def _escaped(part: str) -> str:
+    """A part of a class, without what means something in a class of a regular expression only."""
+    return part if "\\" in part else re.sub(r"([\[&~|^]|--)", r"\\\1", part)
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:

@@ -12,10 +12,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import git_settings
+
 CEILINGS = "GIT_CEILING_DIRECTORIES"
 """The environment variable of git with folders, separated by colons, which a search that begins below them does not enter."""
-MAX_SETTINGS = 1_000_000
-"""Characters of a file with git's settings that are read."""
 
 
 def folders_up(folder: Path) -> Iterator[Path]:
@@ -117,8 +117,8 @@ def _is_sticky(folder: Path) -> bool:
 def _is_safe(top: Path) -> bool:
     """Whether git's own settings of the person, or of the machine, name `top` in `safe.directory`."""
     safe: list[str] = []
-    for file in _git_settings():
-        for value in _safe_directories(file):
+    for file in git_settings.personal_files():
+        for value in git_settings.values(file, "safe.directory"):
             safe = [*safe, value] if value else []  # an empty one resets the list
     return any(
         value == "*"
@@ -126,32 +126,3 @@ def _is_safe(top: Path) -> bool:
         or (value.endswith("/*") and top.is_relative_to(os.path.realpath(os.path.expanduser(value[:-2]))))
         for value in safe
     )
-
-
-def _git_settings() -> Iterator[str]:
-    """The files with git's settings that no repository can change, in git's order."""
-    if os.environ.get("GIT_CONFIG_NOSYSTEM", "0").lower() in ("", "0", "false", "no", "off"):
-        yield os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"
-    if (given := os.environ.get("GIT_CONFIG_GLOBAL")) is not None:
-        yield given
-        return
-    yield os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git/config")
-    yield os.path.expanduser("~/.gitconfig")
-
-
-def _safe_directories(file: str) -> Iterator[str]:
-    """The values of `safe.directory` in a file of git's settings, as `git config --add` writes them."""
-    try:
-        if not os.path.isfile(file):
-            return  # reading a pipe would block
-        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
-            lines = opened.read(MAX_SETTINGS).splitlines()
-    except OSError:
-        return
-    section = ""
-    for line in map(str.strip, lines):
-        if line.startswith("["):
-            section, _, line = (part.strip() for part in line[1:].partition("]"))
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if section.lower() == "safe" and name.lower() == "directory" and equals:
-            yield value[1:-1] if value[:1] == value[-1:] == '"' else value

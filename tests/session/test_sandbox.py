@@ -106,6 +106,7 @@ async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
     (".git/hooks/pre-commit", {}), (".idea/run.xml", {}), (".vscode/tasks.json", {}), ("deep/down/.envrc", {}), (".drone.yml", {}),
     (".git/modules/logs/hooks/pre-commit", {}),
     (".husky/pre-commit", {"background": True}), (".git/config", {"background": True}), (".envrc", {"timeout_s": 1}), (".venv/bin/python", {}), ("node_modules/.bin/tsc", {}),
+    ("sub/.git/hooks/pre-commit", {}), ("sub/.vscode/tasks.json", {}), ("sub/deep/.venv/bin/python", {}), (".hg/hgrc", {}),
 ])  # fmt: skip
 async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_result_and_a_rewind_restores_them(
     harness: Harness, choice: SandboxChoice, path: str, more: dict[str, object]
@@ -113,6 +114,8 @@ async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_resul
     if choice.kind != "landlock" and path.startswith(".git/"):
         pytest.skip(f"NOT TESTED HERE: {choice.kind} prevents it")
     await git(harness.project, "init", "-q")
+    await git(harness.project, "init", "-q", "sub")
+    (harness.project / ".gitignore").write_text(".vscode/\n.venv\n")
     changed, ready = harness.project / path, harness.project / "ready"
     before = changed.read_text() if changed.exists() else None
     wait = "; sleep 60" if more else ""

@@ -54,6 +54,17 @@ def _names() -> re.Pattern[str]:
     return re.compile(f"(?:.*/)?(?:{names})", re.S)  # a folder's name may hold a line end
 
 
+@cache
+def deeper_names() -> dict[str, tuple[str, ...]]:
+    """The rest of each name that is in a folder with other files, by that folder, as `.github`."""
+    found: dict[str, list[str]] = {}
+    for name in (name.rstrip("/") for _, _, names in ROWS for name in names.split()):
+        folder, slash, rest = name.partition("/")
+        if slash:
+            found.setdefault(folder, []).append(rest)
+    return {folder: tuple(rests) for folder, rests in found.items()}
+
+
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later."""
     return _names().fullmatch(path.lower()) is not None

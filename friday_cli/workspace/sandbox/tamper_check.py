@@ -10,17 +10,17 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from friday_cli.core.permissions.runs_later import is_protected
-
+from .code_places import CodePlaces
 from .protected_paths import writable_folder
 
 FILES, BYTES, KEPT = 500, 16 * 1024 * 1024, 64 * 1024
 """Files that are scanned in each folder, bytes of each that are read, and bytes of a file whose content is kept."""
-_NESTED = (".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows")
-"""Folders in a project from which CI services run programs, in folders with other files."""
+ALL_FILES = 20_000
+"""Files that are scanned in all."""
 _PROGRAMS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of programs that are on an activated PATH."""
 _LINKS = ("commondir", "gitdir")
@@ -44,20 +44,30 @@ def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFil
     """The protected files of `roots`. Files that did not change since the scan `before` are not read again."""
     found: ScannedFiles = {}
     for root in roots:
-        for path in (*writable_folder(root).freeze, os.path.join(root, ".git", "commondir"), *_code(root)):
-            _walk(path, found, before or {}, len(found) + FILES)
+        for path in (
+            *writable_folder(root).freeze,
+            os.path.join(root, ".git", "commondir"),
+            *_places(root).find(),
+            *_on_path(root),
+        ):
+            if len(found) < ALL_FILES:
+                _walk(path, found, before or {}, len(found) + FILES)
+    for path in before or ():  # also where a change keeps it from being found
+        if path not in found:
+            _walk(path, found, before or {}, len(found) + 1)
     return found
 
 
-def _code(root: str) -> list[str]:
-    """The files and folders at the top of a project from which editors, hooks, CI and agents run programs."""
-    try:
-        names = sorted(name for name in os.listdir(root) if is_protected(name) and name not in (".git", ".friday"))
-    except OSError:
-        names = []
-    on_path = [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith(f"{root}/")]
-    programs = dict.fromkeys((*(os.path.join(root, name) for name in _PROGRAMS), *map(os.path.normpath, on_path)))
-    return [*(os.path.join(root, name) for name in (*names, *_NESTED)), *programs]
+@lru_cache(64)
+def _places(root: str) -> CodePlaces:
+    return CodePlaces(root)
+
+
+def _on_path(root: str) -> Iterator[str]:
+    """The folders of PATH inside a project."""
+    yield from (
+        os.path.normpath(path) for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith(f"{root}/")
+    )
 
 
 def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
