@@ -130,7 +130,8 @@ def test_a_service_that_reports_its_costs_needs_no_price_for_a_cap(friday: Frida
         assert (unbilled["usage"]["estimated"], 0 < unbilled["cost_usd"] < 0.1) == (True, True)
 
 
-def test_one_bad_picture_does_not_end_a_session(friday: Friday) -> None:
+@on_every_wire
+def test_one_bad_picture_does_not_end_a_session(friday: Friday, wire: Wire) -> None:
     (friday.project / "p.png").write_bytes(bytes.fromhex("89504e470d0a1a0a0000000d49484452") + b"\0" * 40)
 
     def rule(turn: Turn) -> Say | Reply:
@@ -140,15 +141,51 @@ def test_one_bad_picture_does_not_end_a_session(friday: Friday) -> None:
             return Say(calls=[("read_file", {"path": "p.png"})])
         return Say("I go on")
 
-    with friday.meets(rule, "messages"):
+    with friday.meets(rule, wire):
         assert friday("see p.png", "--yolo").out == "I go on\n"
         ran = friday("-c", "and now?")
         assert (ran.code, ran.out) == (0, "I go on\n")
 
 
-def test_a_request_id_is_in_the_error(friday: Friday) -> None:
-    with friday.meets(lambda t: refused(400, "invalid_request_error", "bad", request_id="req_011"), "messages"):
+@on_every_wire
+def test_a_request_id_is_in_the_error(friday: Friday, wire: Wire) -> None:
+    with friday.meets(lambda t: refused(400, "invalid_request_error", "bad", request_id="req_011"), wire):
         assert "(400, request req_011)" in friday.json("hi").document["error"]
+
+
+FULL = (
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "This endpoint's maximum context length is 131072 tokens.",
+    "Prompt exceeds max length",
+    "Invalid request: Your request exceeded model token limit: 262144",
+    "prompt token count of 140000 exceeds the limit of 128000",
+    "Range of input length should be [1, 129024]",
+    "`inputs` tokens + `max_new_tokens` must be <= 32768",
+)
+
+
+@on_every_wire
+@pytest.mark.parametrize("words", FULL)
+def test_a_full_context_is_compacted_whatever_the_service_calls_it(friday: Friday, wire: Wire, words: str) -> None:
+    def rule(turn: Turn) -> Say | Reply:
+        if "Write a summary" in turn.last:
+            return Say("I looked around.")
+        if turn.turn == 0 and "I looked around." not in turn.asked_for:
+            return Say(calls=[("list_dir", {})])
+        return Say("done") if "I looked around." in turn.asked_for else refused(400, "invalid_request_error", words)
+
+    with friday.meets(rule, wire):
+        ran = friday("go")
+    assert (ran.code, ran.out) == (0, "done\n"), ran.err
+
+
+THOUGHT = ("<think>I should", " look.</think>\n\nHel", "lo")
+
+
+def test_thoughts_in_tags_are_no_part_of_the_answer(friday: Friday) -> None:
+    with friday.meets(lambda t: Say(THOUGHT), "chat"):
+        assert friday("hi").out == "Hello\n"
+        assert friday("-c", "and now?").out == "Hello\n"
 
 
 def test_a_wait_that_a_stream_asks_for_is_kept(friday: Friday) -> None:
