@@ -75,7 +75,7 @@ def models(as_json: bool = JSON, prices: bool = PRICES, update: bool = UPDATE) -
             output.remark(listing.problem)
     if any(guess and row.usable for row in rows for _, guess in (windows[name] for name in row.models)):
         output.remark(
-            "? marks a context window that is a guess: set `window` under [providers.NAME] in the config if it is wrong."
+            "? marks a context window that is a guess: `friday models --update` asks for it, or set `window` under [providers.NAME] in the config."
         )
     for server in found.servers:
         for model in server.models:

@@ -224,8 +224,8 @@ class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Used fraction of the window at which the history is replaced by a summary. Not set: 0.85, or sooner where the service charges more
     per token for larger requests (at 0.95 of that size)."""
     keep_warm: Annotated[float, Meta(ge=0, le=3600)] = 0
-    """Seconds for which the service's cache of a conversation is kept while a call waits for you, such as a permission. It costs about a
-    twentieth of what the next request would otherwise cost, each 4 minutes with Claude. While an agent waits for sub-agents or a
+    """Seconds for which the service's cache of a conversation is kept while it waits for you: for your next message, or an answer. It costs
+    about a twentieth of what the next request would otherwise cost, each 4 minutes with Claude. While an agent waits for sub-agents or a
     command its cache is always kept, up to an hour, as long as that costs less than it saves."""
 
 

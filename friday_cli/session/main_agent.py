@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from friday_cli.core.agent.agent import StopRun
+from friday_cli.core.agent.cache_refresh import CacheKeeper, keeper_of
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
@@ -56,6 +57,8 @@ class MainAgent:
         self._tree = parts.tree
         self._log = parts.storage.log
         self._busy = ""
+        self._keep_warm_s = parts.shared.services.policy.keep_warm_s
+        self._keeper: CacheKeeper | None = None
 
     @property
     def idle(self) -> bool:
@@ -95,7 +98,27 @@ class MainAgent:
         if BASH in self.agent.conversation.tools:
             self._parts.workspace.write_hook.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
-        return self._tree.run_root(more.get("task") or text, Message("user", parts))
+        self._release_cache()
+        run = self._tree.run_root(more.get("task") or text, Message("user", parts))
+        if self._keep_warm_s and run.task is not None:
+            run.task.add_done_callback(lambda task: self._keep_cache())
+        return run
+
+    def _keep_cache(self) -> None:
+        """The run ended: keep the service's cache of the conversation for the time that the person set."""
+        if not self._tree.closed:
+            self._keeper = keeper_of(self.agent, self._parts.shared.services, self._keep_warm_s)
+
+    def _release_cache(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            self._keeper = None
+
+    async def close(self) -> None:
+        """Stop all agents. Nothing of them runs when this returns."""
+        await self._tree.close()
+        if self._keeper is not None:
+            await self._keeper.stop()
 
     def _addressed_profile(self, text: str) -> str:
         """The profile that a message starts with (`@NAME`), "" if none. Raises UsageError if it cannot be used."""
@@ -175,6 +198,7 @@ class MainAgent:
                 hint="Stop the agents first, or wait.",
             )
         self._busy = action
+        self._release_cache()
         try:
             yield
         finally:

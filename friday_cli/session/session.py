@@ -292,7 +292,7 @@ class Session:
         if self._tree.closed:
             return
         parts = self._parts
-        await self._tree.close()
+        await self._main.close()
         if parts.shared.services.hooks is not None:
             await parts.shared.services.hooks.close(self._tree.root)
         if parts.shared.servers is not None:

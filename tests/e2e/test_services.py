@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.agent import cache_refresh
 from friday_cli.core.protocol.messages import LEFT_OUT
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import refused
@@ -128,6 +129,25 @@ def test_a_service_that_reports_its_costs_needs_no_price_for_a_cap(friday: Frida
         assert (capped.document["cost_usd"], len(server.turns)) == (pytest.approx(0.2 * len(server.turns)), 3)
         unbilled = friday.json("without a bill", "--max-cost", "5").document
         assert (unbilled["usage"]["estimated"], 0 < unbilled["cost_usd"] < 0.1) == (True, True)
+
+
+def test_a_cache_that_is_kept_in_a_long_call_is_shown_and_paid(friday: Friday, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_refresh, "EARLY", 0.001)
+
+    def rule(turn: Turn) -> Say:
+        calls = [] if turn.turn else [("bash", {"command": "sleep 1"})]
+        return Say("" if calls else "done", calls, usage=(100, 5, 150_000))
+
+    with friday.meets(rule, "messages") as server:
+        server.cached = 150_000
+        friday.model = "anthropic/claude-opus-5-5"
+
+        found = friday.json("go", "--yolo").document
+    times = len(server.refreshes)
+    assert times
+    assert found["usage"]["cache_read_tokens"] == 150_000 * (2 + times)
+    shown = friday.show().out
+    assert shown.count("Kept the cache of 150,000 tokens while waiting: $0.0300.") == times
 
 
 @on_every_wire

@@ -110,6 +110,9 @@ class FakeModelServer(Server):
         self.models: Sequence[str] = ("claude-test", "m-1")
         self.listed: Mapping[str, Mapping[str, Any]] = {}
         self.at_once = self.most = 0
+        self.refreshes: list[dict[str, Any]] = []
+        self.cached = 0
+        """Tokens that a request without a reply reads from the cache."""
         self.left_early = 0
         self._tries: Counter[tuple[str, int]] = Counter()
         self._meeting: dict[int, list[asyncio.Event]] = {}
@@ -129,6 +132,8 @@ class FakeModelServer(Server):
                 {"id": name, "object": "model", "type": "model", **self.listed.get(name, {})} for name in self.models
             ]
             return document({"object": "list", "data": rows, "has_more": False}, 200)
+        if asked.json.get("max_tokens") == 0:
+            return self._refreshed(asked.json)
         turn = read(self.wire, asked)
         if problem := "; ".join(judge(turn, asked)):
             self.complaints.append(problem)
@@ -147,6 +152,15 @@ class FakeModelServer(Server):
         if said.meet:
             before.append(Wait(event=self._met(said.meet)))
         return reply(self.wire, said, *before)
+
+    def _refreshed(self, body: dict[str, Any]) -> Reply:
+        """Answers a request that only uses the cache, as strict as Anthropic ("Prompt caching")."""
+        kind = body.get("thinking", {}).get("type")
+        if "stream" in body or kind == "enabled" or "format" in body.get("output_config", {}):
+            self.complaints.append("max_tokens 0 with a stream, a budget of thinking or a format")
+        self.refreshes.append(body)
+        usage = {"input_tokens": 0, "cache_read_input_tokens": self.cached, "output_tokens": 0}
+        return document({**claude.start()["message"], "content": [], "stop_reason": "max_tokens", "usage": usage}, 200)
 
     def _met(self, size: int) -> asyncio.Event:
         """Set once `size` requests wait for it together."""

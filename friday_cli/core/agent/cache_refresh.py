@@ -1,5 +1,4 @@
-"""Keeps a conversation in the cache of its service while its agent waits for the results of its calls: for sub-agents, long
-commands or a person. A service forgets after minutes, and writing 150,000 tokens again costs 25 times as much as using them once more.
+"""Keeps a conversation in the cache of its service while its agent waits: for sub-agents, long commands or a person. A service forgets after minutes, and writing 150,000 tokens again costs 25 times as much as using them once more.
 
 Shortly before the time is over the last request is sent again without asking for a reply. All refreshes of a wait together
 cost at most what they save, so a wait costs at most twice what it would have cost if its length had been known.
@@ -11,6 +10,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+
+import msgspec
 
 from ..limits import ledger
 from ..limits.budget import LimitReached
@@ -34,63 +35,77 @@ REQUEST_S = 30.0
 @asynccontextmanager
 async def cache_kept(agent: Agent, services: Services) -> AsyncIterator[None]:
     """Wait inside: meanwhile the cache of the last request of `agent` is kept, if that can be paid and is worth it."""
-    provider, last = agent.conversation.provider, agent.conversation.last_request
-    kept_s = provider.cache_kept_s if isinstance(provider, CacheRefresher) else 0.0
-    if not kept_s or last is None or last.cached < LEAST or last.model != agent.model:
-        yield
-        return
-    keeper = _Keeper(agent, services, last, kept_s)
+    keeper = keeper_of(agent, services, MOST_S)
     try:
         yield
     finally:
-        await keeper.stop()
+        if keeper is not None:
+            await keeper.stop()
 
 
-class _Keeper:
-    """Refreshes the cache of the request `last` again and again until it is stopped."""
+def keeper_of(agent: Agent, services: Services, most_s: float) -> CacheKeeper | None:
+    """Keeps the cache of the last request of `agent` from now on, for `most_s` seconds at most; None if there is nothing to keep."""
+    provider, last = agent.conversation.provider, agent.conversation.last_request
+    kept_s = provider.cache_kept_s if isinstance(provider, CacheRefresher) else 0.0
+    if not (kept_s and most_s) or last is None or last.cached < LEAST or last.model != agent.model:
+        return None
+    return CacheKeeper(agent, services, last, kept_s, most_s)
 
-    def __init__(self, agent: Agent, services: Services, last: LastRequest, kept_s: float) -> None:
+
+class CacheKeeper:
+    """Refreshes the cache of the request `last` again and again until it is stopped, or another request is sent."""
+
+    def __init__(self, agent: Agent, services: Services, last: LastRequest, kept_s: float, most_s: float) -> None:
         self._agent, self._services, self._last = agent, services, last
+        self._provider = agent.conversation.provider
         self._kept_s = kept_s
         loop = asyncio.get_running_loop()
-        self._ends = loop.time() + MOST_S
+        self._began = loop.time()
+        self._ends = self._began + most_s
         self._task: asyncio.Task[None] | None = None
         self._timer = loop.call_at(last.at + EARLY * kept_s, self._begin)  # most waits are short, and need no task
 
     def _begin(self) -> None:
         self._task = asyncio.create_task(self._refresh())
 
+    def cancel(self) -> None:
+        """End it soon."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self) -> None:
         """End it. Nothing of it runs when this returns."""
-        self._timer.cancel()
+        self.cancel()
         if self._task is None:
             return
-        self._task.cancel()
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             raise error
 
     async def _refresh(self) -> None:
-        provider, now = self._agent.conversation.provider, asyncio.get_running_loop().time
-        read, written = (provider.cost(usage) for usage in self._usages)
+        agent, now = self._agent, asyncio.get_running_loop().time
+        read, written = (self._provider.cost(usage) for usage in self._usages)
         saved = 0.0 if read is None or written is None else written - read
         used_at = self._last.at
-        while read and saved >= read and now() < self._ends and now() < used_at + self._kept_s:
-            if (
-                self._agent.slot.status == "waiting_user"
-                and now() >= self._ends - MOST_S + self._services.policy.keep_warm_s
-            ):
+        while read and saved >= read and now() < min(self._ends, used_at + self._kept_s):
+            for_person = (
+                agent.slot.status == "waiting_user" and now() - self._began >= self._services.policy.keep_warm_s
+            )
+            unstored = self._services.log.failure is not None
+            if for_person or unstored or agent.conversation.last_request is not self._last:
                 return
             used_at = now()
             try:
                 async with asyncio.timeout(REQUEST_S):
                     as_expected = await self._send(self._usages[0], read)
             except (ProviderError, LimitReached, TimeoutError):
-                log.debug("the cache of %s was not refreshed", self._agent.path, exc_info=True)
+                log.debug("the cache of %s was not refreshed", agent.path, exc_info=True)
                 return
             if not as_expected:
                 return
             saved -= read
+            self._last = agent.conversation.last_request = msgspec.structs.replace(self._last, at=used_at)
             await asyncio.sleep(EARLY * self._kept_s)
 
     @property
@@ -101,8 +116,7 @@ class _Keeper:
     async def _send(self, expected: Usage, cost: float) -> bool:
         """Send a request for no reply; False if the service had dropped its cache. Raises ProviderError, and LimitReached
         if the budget cannot pay it."""
-        agent, services = self._agent, self._services
-        provider = agent.conversation.provider
+        agent, services, provider = self._agent, self._services, self._provider
         assert isinstance(provider, CacheRefresher)
         if agent.budget.free.cost < cost:
             raise LimitReached("cost", agent.budget.tightest("cost").path)

@@ -17,7 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
-from .gateway_cache import VENDORS, GatewayModel, Listing, kept_model
+from .gateway_cache import GatewayModel, Listing, kept_model
 from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
@@ -203,11 +203,6 @@ def _choose(service: ModelService, model: str, effort: Effort | None, source: st
     if service.base_url.startswith("http://") and not service.on_this_machine:
         notes.append(f"The connection to {service.host} is not encrypted (http).")
     window = service.settings.window or listed.window or found.window
-    if service.official and service.name in VENDORS and not (found.known or listed.window):
-        size = f"its context window counts as {window:,} tokens"
-        notes.append(
-            f"Friday does not know {model}: {size}. `friday models --update` asks {service.title} for its models."
-        )
     return ModelChoice(
         service.name,
         model,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.agent.agent import Policy
+from friday_cli.core.agent.cache_refresh import keeper_of
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import CacheRefreshed
@@ -110,6 +111,23 @@ def test_a_person_is_waited_for_as_long_as_they_set(keep_warm_s: float, refreshe
     waiting = Waiting(1, mode="ask", policy=Policy(keep_warm_s=keep_warm_s))
     waiting.go(answer)
     assert len(waiting.model.refreshed) == refreshes
+
+
+def test_between_two_messages_of_a_person_it_ends_with_the_next_request() -> None:
+    waiting = Waiting(1)
+
+    async def messages(bench: Bench) -> None:
+        await asyncio.sleep(100)
+        keeper = keeper_of(bench.root, bench.services, 3600.0)
+        assert keeper is not None
+        await asyncio.sleep(600)
+        assert len(waiting.model.refreshed) == 2
+        await bench.prompt("go on")
+        await asyncio.sleep(600)
+        assert len(waiting.model.refreshed) == 2, "the request that it kept is not the last one"
+        await keeper.stop()
+
+    waiting.go(messages)
 
 
 def test_what_a_budget_cannot_pay_is_not_sent() -> None:
