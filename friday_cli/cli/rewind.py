@@ -1,4 +1,4 @@
-"""`friday sessions fork`, `rewind` and `diff`."""
+"""`friday sessions rewind` and `diff`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.session.rewind import Rewinder, points, without_agents
-from friday_cli.session.rewind import fork as fork_session
 from friday_cli.session.rewind_result import Resolve, RewindResult, What
 from friday_cli.workspace.checkpoints.review import FileDiff
 
@@ -24,30 +23,6 @@ from .session_lookup import choose_agent, find, read, require_agent, whole_sessi
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 MESSAGE_CHARS = 60
 """Characters of a message in the list."""
-
-
-def fork(
-    name: str = NAME,
-    at: int | None = typer.Option(
-        None,
-        "--at",
-        metavar="N",
-        min=1,
-        show_default=False,
-        help="Copy only what came before your N-th message. Default: everything.",
-    ),
-    as_json: bool = JSON,
-) -> None:
-    """Create a session with the history of another one.
-
-    The other session is not changed and may be running. Resume the new one with `friday -r ID`.
-    """
-    created = asyncio.run(_fork(name, at))
-    if as_json:
-        show_json({"session_id": created})
-        return
-    show(created)
-    remark(f"resume it with `friday -r {created[:8]}`")
 
 
 def rewind(
@@ -194,11 +169,6 @@ def _list(name: str, as_json: bool) -> None:
         for p in rows
     ]
     show_table(("N", "WHEN", "CHANGED SINCE", "MESSAGE"), table, right=("N",), wide=("MESSAGE",))
-
-
-async def _fork(name: str, at: int | None) -> str:
-    async with whole_session(name, "Only a whole session can be forked.") as (store, session):
-        return await fork_session(store, session, at=at)
 
 
 async def _changes(name: str, agent: str | None) -> list[FileDiff]:

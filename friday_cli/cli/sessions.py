@@ -27,6 +27,7 @@ from .help import add_family
 from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
 from .session_lookup import read, refuse_agent, whole_session
+from .sessions_fork import fork
 from .sessions_list import list_, price
 from .sessions_receipt import receipt
 from .sessions_replay import replay
@@ -45,7 +46,7 @@ def register(app: typer.Typer, about: str) -> None:
         "replay": replay,
         "diff": rewind.diff,
     }
-    commands |= {"rewind": rewind.rewind, "fork": rewind.fork, "rename": rename, "delete": delete, "stats": stats}
+    commands |= {"rewind": rewind.rewind, "fork": fork, "rename": rename, "delete": delete, "stats": stats}
     add_family(app, "sessions", about, {**commands, "repair": repair})
 
 

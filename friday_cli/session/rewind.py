@@ -296,21 +296,34 @@ async def without_agents(
         await workspace.close()
 
 
-async def fork(store: Store, session: str, *, at: int | None = None) -> str:
-    """Create a session with the history of another up to right before message `at` (None: all of it); returns its id.
+async def fork(
+    store: Store,
+    session: str,
+    *,
+    at: int | None = None,
+    before: int | None = None,
+    folder: Path | None = None,
+    models: Mapping[str, str] = {},
+) -> str:
+    """Create a session with the history of another up to right before message `at`, or event number `before` (None: all of it);
+    returns its id. It works in `folder` (None: the same one), its agents with other `models` by path.
     The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that
     were running are ended there. Raises UsageError, StoreError."""
     envelopes = await store.events(session)
     kept = envelopes if at is None else _events_before(envelopes, find_point(envelopes, at).seq)
+    kept = kept if before is None else [e for e in kept if (e.seq or 0) < before]
     if not any(isinstance(e.event, AgentStarted) for e in kept):
         raise UsageError("There is nothing before that message to fork from.", hint="Start a new session instead.")
     first = kept[0].event
     if not isinstance(first, SessionStarted):
         raise UsageError(f"Session {session[:8]} has no beginning and cannot be forked.")
     title = await store.title(session)
-    name = await store.create_session(first.cwd, title=f"{title} (fork)" if title else "")
+    cwd = first.cwd if folder is None else str(folder)
+    name = await store.create_session(cwd, title=f"{title} (fork)" if title else "")
     kept += _end_running_agents(kept, session)
-    began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
+    if folder is not None or models:
+        kept += _moved_prefixes(kept, (first.cwd, cwd), models)
+    began = msgspec.structs.replace(first, session=name, cwd=cwd, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
         note = Envelope(began.taken + 1, time.time(), "a", events.Notice(f"Forked from session {session[:8]}.", "info"))
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
@@ -318,6 +331,17 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     wanted = {k.before for e in kept if isinstance(e.event, events.Checkpoint) for k in e.event.files if k.before}
     await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
+
+
+def _moved_prefixes(kept: Sequence[Envelope], folders: tuple[str, str], models: Mapping[str, str]) -> list[Envelope]:
+    """New prefixes of the agents, which name the second of `folders` in place of the first, and other `models`."""
+    newest = {e.agent: e.event for e in kept if isinstance(e.event, events.Prefix)}
+    last, made = kept[-1], []
+    for path, prefix in newest.items():
+        system = prefix.system.replace(*folders)
+        moved = events.Prefix(models.get(path, prefix.model), system, prefix.tools)
+        made.append(Envelope((last.seq or 0) + len(made) + 1, last.at, path, moved))
+    return made
 
 
 def _events_before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:

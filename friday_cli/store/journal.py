@@ -267,8 +267,9 @@ def _select(db: sqlite3.Connection, session: str, where: str, values: Sequence[o
     query = f"SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND {where}"
     key = key_of(db, session)
 
-    def decode(body: bytes) -> Any:
-        return decode_event(whole_body(db, key, body))
+    def decode(body: bytes) -> AnyEvent:
+        event: AnyEvent = decode_event(whole_body(db, key, body))
+        return event
 
     with collecting_later():
         return [

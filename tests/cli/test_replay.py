@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,57 @@ async def test_an_older_log_says_that_requests_are_not_recorded(console: Console
     await _old(recorded)
     error = await asyncio.to_thread(console.refused, "sessions", "replay", recorded[:8])
     assert "Its log has no requests: it was made by an earlier version of Friday." in error
+
+
+FORKED = {
+    "a": {
+        "turns": [
+            {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": "make it"}}]},
+            {"text": "ok"},
+        ]
+    },
+    "a.1": {
+        "count": "history",
+        "turns": [
+            {"calls": [{"name": "write_file", "arguments": {"path": "b.txt", "content": "first\n"}}]},
+            {"calls": [{"name": "edit_file", "arguments": {"path": "b.txt", "old": "first", "new": "second"}}]},
+            {"calls": [{"name": "task_result", "arguments": {"result": "second it is", "status": "success"}}]},
+        ],
+    },
+}
+OTHERWISE = {
+    "a.1": {
+        "count": "history",
+        "turns": [
+            {"text": ""},
+            {"calls": [{"name": "read_file", "arguments": {"path": "b.txt"}}]},
+            {"calls": [{"name": "edit_file", "arguments": {"path": "b.txt", "old": "first", "new": "third"}}]},
+            {"calls": [{"name": "task_result", "arguments": {"result": "third it is", "status": "success"}}]},
+        ],
+    },
+}
+
+
+def test_a_fork_at_a_step_goes_on_with_the_files_of_that_moment(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(console.project)
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "--allow-empty", "-m", "start"],
+    ):
+        subprocess.run(["git", *words], cwd=console.project, check=True)
+    scenarios = [console.project.parent / name for name in ("then.yaml", "now.yaml")]
+    for path, play in zip(scenarios, (FORKED, OTHERWISE), strict=True):
+        path.write_text(json.dumps({"agents": play}), encoding="utf-8")
+    ran = console.process("ask", "-q", "--yolo", "--output-format", "json", "-m", f"scripted:{scenarios[0]}", "go")
+    session = str(ran.document["session_id"])
+    assert "There is no turn 9 of a.1" in console.refused("sessions", "fork", session, "--step", "a.1:9")
+    assert "write an agent" in console.refused("sessions", "fork", session, "--step", "7")
+    assert "go with --step" in console.refused("sessions", "fork", session, "--compare")
+    ran = console.process("sessions", "fork", session, "--step", "a.1:2", "-m", f"scripted:{scenarios[1]}", "--compare")
+    assert ran.code == 0, ran
+    assert "-second it is\n+third it is" in ran.out
+    (folder,) = (console.friday_home / "data" / "forks").iterdir()
+    assert (folder / "b.txt").read_text(encoding="utf-8") == "third\n"
+    assert (console.project / "b.txt").read_text(encoding="utf-8") == "second\n"

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 import msgspec
 
@@ -154,9 +154,10 @@ class ReplayAnswers:
         """Wait for a time of the recording, in Unix seconds."""
         await asyncio.sleep(max(0.0, at - self._process.began - asyncio.get_running_loop().time() + self._begun))
 
-    async def _never(self) -> None:
+    async def _never(self) -> Never:
         """Wait until the request or the call is stopped."""
         await asyncio.get_running_loop().create_future()
+        raise AssertionError("nothing ends this wait")
 
     # ---- tools ------------------------------------------------------------------------------------
 
@@ -171,12 +172,13 @@ class ReplayAnswers:
     async def _run(self, tool: Tool, ctx: ToolContext, args: Any) -> Output:
         found = self._recording.calls.get((ctx.agent, ctx.call_id))
         self.calls += 1
-        if found is None:
+        if found is None and (self._process.killed or not self._go_on):
             if not self._process.killed:
                 self.report(self._runs_now(tool, ctx))
-            return (
-                await self._never() if self._process.killed or not self._go_on else Output("Not recorded.", error=True)
-            )  # type: ignore[return-value]
+            await self._never()
+        if found is None:
+            self.report(self._runs_now(tool, ctx))
+            return Output("Not recorded.", error=True)
         if tool.name in REALLY_RUN or (tool.effect == "spawn" and tool.name != MAP_TASKS):
             return self._compared(await tool.run(ctx, args), found, ctx)
         if found.finished is None:
