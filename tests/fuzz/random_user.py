@@ -12,7 +12,7 @@ from friday_cli.core.protocol.agent_path import is_under, parent_of
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.limits import Limits
-from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.core.subagents.node import Phase, SubagentTask
 from friday_cli.session.session import Session
 from tests.engine_fixture import Bench
 from tests.fuzz.random_actions import Journal, RandomModel
@@ -145,7 +145,7 @@ class RandomUser:
     def cancel_from_outside(self) -> None:
         """What the end of an event loop does to the root."""
         root = self.bench.tree.runs.get("a")
-        if root is not None and root.task is not None and root.begun and not root.task.cancelling():
+        if root is not None and root.task is not None and root.phase > Phase.STARTED and not root.task.cancelling():
             self.reached["cancelled from outside"] += 1
             self.stops.append(("a", "abort", []))
             root.task.cancel()

@@ -31,8 +31,8 @@ MUTANTS: dict[str, Seed] = {
     ),
     "4 a child is cancelled before its first event": changed(
         "SubagentTree._mark_stopped",
-        "node.begun and not node.ending and node.task",
-        "not node.ending and node.task",
+        "Phase.STARTED < node.phase < Phase.ENDING and node.task",
+        "node.phase < Phase.ENDING and node.task",
     ),
     "4 a stopped call does not stop its children": changed(
         "SubagentTree.wait", "asyncio.CancelledError", "ZeroDivisionError"

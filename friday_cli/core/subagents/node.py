@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -112,30 +113,62 @@ class ChildNumbers:
         return f"{parent}.{1 + self._highest.get(parent, 0)}"
 
 
+class Phase(IntEnum):
+    """How far a run has come. It only goes on."""
+
+    STARTED = 0
+    """Nothing of it is logged."""
+    WORKING = 1
+    WRAPPING_UP = 2
+    """It may only hand back what it has: a limit was reached, or it was asked to."""
+    ENDING = 3
+    """Its result is known; its sub-agents and processes are being stopped."""
+    ENDED = 4
+    """Its final event is logged."""
+
+
 class AgentRun:
-    """One run of one agent, whose work `driver` does. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
-    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up.
-    `keeps_background`: when it is stopped, its own background sub-agents continue."""
+    """One run of one agent."""
 
     def __init__(self, agent: Agent, driver: Driver, spec: SubagentTask, kept: RunResult | None = None) -> None:
-        self.agent, self.driver = agent, driver
-        self.kept = kept
+        self.agent = agent
+        self.driver = driver
+        """What does its work."""
         self.spec = spec
+        self.kept = kept
+        """The newest good result of its earlier runs."""
+        self.phase = Phase.STARTED
         self.task: asyncio.Task[None] | None = None
+        """The whole run."""
         self.work: asyncio.Task[RunResult] | None = None
-        self.begun = self.wrapping = self.ending = self.ended = False
+        """What the driver does now."""
         self.background = spec.background
         self.waiter = parent_of(agent.path)
+        """The agent that started it, "" for a person."""
         self.reports_to = ""
+        """The agent whose call stops it and returns its result."""
         self.detached = asyncio.Event()
         self.why: StopReason | None = None
+        """The reason of an abort."""
         self.soft: Literal["cancelled", "time"] | None = None
+        """The reason of a requested wrap-up."""
         self.keeps_background = False
+        """Whether its own background sub-agents continue when it is stopped."""
         self.outcome = RunResult("queued", "done", "")
 
     @property
     def path(self) -> str:
         return self.agent.path
+
+    @property
+    def ending(self) -> bool:
+        """Whether its result is known."""
+        return self.phase >= Phase.ENDING
+
+    @property
+    def ended(self) -> bool:
+        """Whether its final event is logged."""
+        return self.phase is Phase.ENDED
 
     @property
     def leaving(self) -> bool:

@@ -21,7 +21,7 @@ from ..protocol.evidence import checked
 from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, estimate_message, user
 from ..protocol.run_result import RunResult
-from .node import AgentRun
+from .node import AgentRun, Phase
 from .takeover import end_takeover
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class RunHost(Protocol):
 
 async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     """One run of an agent. Cancelling its task aborts it. Raises only CancelledError."""
-    node.begun = True
+    node.phase = Phase.WORKING
     agent = node.agent
     begun = asyncio.get_running_loop().time()
     try:
@@ -65,7 +65,7 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         log.exception("agent %s", agent.path)
         words = f"Friday itself failed: {type(error).__name__}: {error}"
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
-    node.ending = True
+    node.phase = Phase.ENDING
     await finish_despite_cancel(_end(tree, node, outcome, begun))
 
 
@@ -204,7 +204,7 @@ async def _at_work(node: AgentRun) -> RunResult:
         why, whose = error.limit, error.whose
     elif node.soft is None:
         raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
-    node.wrapping = True
+    node.phase = Phase.WRAPPING_UP
     agent.slot.silence()
     await agent.slot.resume_single()
     return await node.driver.stop(why, whose=whose)
@@ -251,7 +251,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         profile=agent.profile,
     )
     await services.log.emit(agent.path, finished, durable=not node.waiter)
-    node.ended = True
+    node.phase = Phase.ENDED
     await tree.on_run_ended(node)
 
 

@@ -9,7 +9,7 @@ from ..protocol.agent_path import depth_of
 from ..protocol.errors import ToolError
 from ..protocol.events import HandedBack, TakenOver
 from .driver import ModelDriver
-from .node import AgentRun
+from .node import AgentRun, Phase
 
 
 def begin_takeover(agent: Agent, log: Log) -> TakenOver:
@@ -29,7 +29,7 @@ async def take_over(node: AgentRun, log: Log) -> None:
     """The agent finishes its turn, and waits for the person then. Raises ToolError."""
     if not depth_of(node.path):
         raise ToolError("The main agent works with you already.")
-    if node.ended or node.leaving or node.wrapping:
+    if node.leaving or node.phase >= Phase.WRAPPING_UP:
         raise ToolError(f"{node.path} is not at work.")
     if not isinstance(node.driver, ModelDriver):
         raise ToolError(f"{node.path} is an agent of another program, which cannot be taken over.", hint="Write to it.")

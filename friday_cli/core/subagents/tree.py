@@ -19,7 +19,7 @@ from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
 from .driver import Driver
-from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text, stopped_with
+from .node import AgentRun, AgentSummary, ChildNumbers, Phase, SpawnEstimate, SubagentTask, require_text, stopped_with
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
@@ -198,9 +198,9 @@ class SubagentTree:
         """Send a message to a running agent, which reads it at its next turn. Raises ToolError when it is not running."""
         require_text(text)
         node = self._nodes.get(path)
-        if node is not None and not node.begun:
+        if node is not None and node.phase is Phase.STARTED:
             await asyncio.sleep(0)  # its start must be logged before the message
-        if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
+        if node is None or node.leaving or (node.phase is Phase.WRAPPING_UP and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
         on_message(node.agent, text, source)
@@ -244,12 +244,12 @@ class SubagentTree:
     def _mark_stopped(self, path: str, why: StopReason) -> None:
         for node in stopped_with(self._nodes.get(path), self.running(path)):
             node.why = node.why or (why if node.path == path else "parent")
-            if node.begun and not node.ending and node.task:
+            if Phase.STARTED < node.phase < Phase.ENDING and node.task:
                 stop(node.task)
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None:
         """Ask a run to end with a wrap-up turn. No effect on a run that ends already."""
-        if node.ended or node.ending or node.wrapping or node.soft or node.why:
+        if node.phase >= Phase.WRAPPING_UP or node.soft or node.why:
             return
         node.soft = reason
         if node.work is None:
