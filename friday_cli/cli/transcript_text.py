@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
+from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.core.protocol.format import cost, diffstat, is_caller, is_demo, pluralize, seconds, tokens
+from friday_cli.core.protocol.format import cost, is_caller, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import (
     CALL_MARKS,
@@ -25,6 +25,7 @@ from friday_cli.view import (
     render_tree,
     status_text,
 )
+from friday_cli.view.words import call_facts, call_status, hidden_failure
 
 from . import output
 from .output import Style, show_hanging, show_painted
@@ -133,6 +134,8 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title
     label = f" {sanitize_line(title, limit)}" if title else ""
     yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
+    if isinstance(run.display, CommandDisplay) and (words := hidden_failure(run.display)):
+        yield ("      ", ""), (words, "yellow")
     for text in not_started(run):
         yield ("      ", ""), (sanitize_line(text, 500), "red")
     if run.status in ("error", "denied") and not run.agents and not isinstance(run.display, CommandDisplay):
@@ -149,26 +152,11 @@ def _result(item: ResultItem, bar: str) -> Iterator[StyledLine]:
 
 
 def _facts(run: ToolRun) -> Iterator[str]:
-    if isinstance(run.display, DiffDisplay):
-        yield f"+{run.display.added} -{run.display.removed}"
-    if isinstance(run.display, DiffsDisplay):
-        rows = run.display.files
-        yield f"{pluralize(len(rows), 'file')} {diffstat(rows)}"
-    if isinstance(run.display, CommandDisplay) and run.display.exit_code is not None:
-        of = (
-            f" of {run.display.exit_of}, an earlier part of the pipe seems to have failed"
-            if run.display.exit_of
-            else ""
-        )
-        yield f"exit {run.display.exit_code}{of}"
-    if run.images:
-        yield pluralize(run.images, "image")
+    yield from call_facts(run)
+    if run.status == "running":
+        yield call_status(run)
     if run.agents:
         yield f"started {', '.join(run.agents)}"
-    if run.status in ("denied", "cancelled", "pending", "waiting", "running"):
-        yield "stopped" if run.status == "cancelled" else run.status
-    elif run.duration_s >= 0.05:
-        yield seconds(run.duration_s)
 
 
 def summary(state: SessionView, agent: AgentView, *, now: float) -> str:

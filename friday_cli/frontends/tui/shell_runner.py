@@ -7,6 +7,7 @@ import asyncio
 from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.view.words import exit_text
 
 from .chat_screen import ChatScreen
 from .chat_services import ChatServices
@@ -61,6 +62,6 @@ class ShellRunner:
             block.end("stopped by you", block.text().partition("\n")[2])
             raise
         else:
-            block.end("stopped" if code is None else f"exit {code}", output)
+            block.end(exit_text(code), output)
         finally:
             schedule_refresh()

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from html import escape as html_escape
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
-from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
+from friday_cli.core.protocol.format import pluralize, price, tokens
 from friday_cli.core.text.sanitize import clean, mask, sanitize_line, show_invisible
 
 from ..items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
 from ..marks import CALL_MARKS, agent_mark
 from ..state import SessionView
 from ..timeline import Timeline
-from ..tree import status_text
+from ..words import agent_facts, speaker
 from .html_style import STYLE
 from .html_timeline import timeline_svg
 from .recorded_session import RecordedSession
@@ -137,13 +137,7 @@ class _Body:
         yield "</ul>\n"
 
     def _facts(self, agent: AgentView) -> str:
-        parts = (
-            status_text(self._state, agent),
-            f"{tokens(agent.usage)} tokens",
-            price(agent.model, agent.usage),
-            seconds(agent.active_s(self._state.at)),
-        )
-        return " · ".join(parts)
+        return " · ".join(agent_facts(self._state, agent, self._state.at))
 
     def _cost(self) -> str:
         titles = ("Agent", "Profile", "Model", "Turns", "Input", "From cache", "Output", "Cost")
@@ -166,8 +160,7 @@ class _Body:
 
     def _item(self, item: Item) -> Iterator[str]:
         if isinstance(item, MessageItem):
-            who = "Friday" if item.role == "assistant" else {"person": "You"}.get(item.source, item.source.capitalize())
-            yield f'<article class="{"reply" if item.role == "assistant" else "said"}"><h4>{escape(who)}</h4>\n'
+            yield f'<article class="{"reply" if item.role == "assistant" else "said"}"><h4>{escape(speaker(item))}</h4>\n'
             if item.thinking.strip():
                 yield f"<details><summary>Thinking</summary>{self._text(item.thinking)}</details>\n"
             yield self._text(item.text) if item.text else ""

@@ -12,6 +12,7 @@ from friday_cli.core.text.sanitize import clean, code_block, mask, sanitize, san
 from ..items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
 from ..state import SessionView
 from ..tree import render_tree
+from ..words import call_status, speaker
 from .recorded_session import RecordedSession
 
 
@@ -43,10 +44,9 @@ def _transcript(agent: AgentView) -> list[str]:
 
 def _item(item: Item) -> list[str]:
     if isinstance(item, MessageItem):
-        who = "Friday" if item.role == "assistant" else {"person": "You"}.get(item.source, item.source.capitalize())
         images = f" ({item.images} images omitted)" if item.images else ""
         body = _quote(f"{item.text}{images}") if item.text or images else []
-        return [f"### {who}", "", *_details("Thinking", item.thinking), *body, ""]
+        return [f"### {speaker(item)}", "", *_details("Thinking", item.thinking), *body, ""]
     if isinstance(item, ResultItem):
         receipt = [_inline(sanitize_line(row, 400)) for row in item.receipt.lines()]
         findings = [_inline(sanitize_line(finding_text(finding), 1000)) for finding in item.findings]
@@ -59,7 +59,7 @@ def _item(item: Item) -> list[str]:
     arguments = json.dumps(clean(item.arguments), ensure_ascii=False)
     shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text
     language = "diff" if isinstance(item.display, DiffDisplay) else ""
-    blocks = [f"{head} ({item.status}{children})", code_block(arguments, "json"), code_block(shown, language)]
+    blocks = [f"{head} ({call_status(item)}{children})", code_block(arguments, "json"), code_block(shown, language)]
     return [row for block in blocks for row in (block, "")]
 
 

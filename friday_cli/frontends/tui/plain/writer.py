@@ -23,6 +23,7 @@ from friday_cli.view import (
     not_started,
     status_text,
 )
+from friday_cli.view.words import call_status
 
 from ..commands.cards import STEP_MARKS
 
@@ -118,7 +119,7 @@ class PlainWriter:
             else:
                 failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
                 name = f"{sanitize_line(call.label, 60)} {sanitize_line(call.title, 200)}"
-                self._say(f"Tool {name}: {'stopped' if call.status == 'cancelled' else call.status}{failed}")
+                self._say(f"Tool {name}: {call_status(call)}{failed}")
                 if call.tool == TODO and isinstance(call.display, TableDisplay):
                     for status, text in call.display.rows:
                         self._say(f"  [{STEP_MARKS.get(status, ' ')}] {sanitize_line(text, 300)}")

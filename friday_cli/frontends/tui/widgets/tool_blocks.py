@@ -13,10 +13,11 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
-from friday_cli.core.protocol.format import pluralize, seconds, size
+from friday_cli.core.protocol.format import pluralize, size
 from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.view import CALL_MARKS, ToolRun
+from friday_cli.view.words import call_facts, exit_text, hidden_failure
 
 from .blocks import Block, RenderContext
 from .diff import diff_of, draw_diff
@@ -97,19 +98,10 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
     text.append(sanitize_line(run.label, 60), style="bold")
     if title := _title(run):
         text.append(f" {title}")
-    tail = []
-    if isinstance(run.display, DiffDisplay):
-        tail.append(f"+{run.display.added} -{run.display.removed}")
-    if isinstance(run.display, CommandDisplay) and run.display.exit_code:
-        tail.append(f"exit {run.display.exit_code}")
-    if run.images:
-        tail.append(pluralize(run.images, "image"))
-    if run.status in ("waiting", "denied", "cancelled"):
-        tail.append({"waiting": "waits for you", "cancelled": "stopped"}.get(run.status, run.status))
-    took = run.duration_s or (now - run.started if run.status == "running" and run.started else 0.0)
-    if took >= 0.1:
-        tail.append(seconds(took))
-    text.append("".join(f" · {part}" for part in tail), style=styles.warn if run.status == "waiting" else styles.dim)
+    text.append(
+        "".join(f" · {part}" for part in call_facts(run, now)),
+        style=styles.warn if run.status == "waiting" else styles.dim,
+    )
     return text
 
 
@@ -129,9 +121,8 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         )
         style = styles.error if run.status == "error" else styles.dim
         shown = renderer.hard("\n".join(lines), width, style)[-len(lines) :] if any(lines) else []
-        if of := sanitize_line(run.display.exit_of, 20):
-            words = f"! Exit code 0 is that of {of}; an earlier part of the pipe seems to have failed."
-            shown += renderer.wrap(Text(words, style=styles.warn), width)
+        if words := hidden_failure(run.display):
+            shown += renderer.wrap(Text(f"! {words}", style=styles.warn), width)
         return shown
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
@@ -170,7 +161,7 @@ def body(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     if isinstance(display, DiffDisplay):
         return [*out, *draw_diff(display.diff, renderer, width, most=MOST, path=display.path)]
     if isinstance(display, CommandDisplay):
-        end = "stopped" if display.exit_code is None else f"exit {display.exit_code}"
+        end = exit_text(display.exit_code)
         spill = f" · all of it: {sanitize_line(display.spill, 200)}" if display.spill else ""
         lines = renderer.hard(sanitize(display.output).rstrip("\n"), width, styles.text, most=MOST)
         return [*out, *lines, renderer.line(Text(f"→ {end}{spill}", style=styles.dim), width)]

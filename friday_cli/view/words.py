@@ -1,0 +1,61 @@
+"""The words of a transcript, for everything that draws it: who speaks, how a call stands, what an agent took."""
+
+from __future__ import annotations
+
+from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
+from friday_cli.core.protocol.format import diffstat, pluralize, price, seconds, tokens
+from friday_cli.core.text.sanitize import sanitize_line
+
+from .items import AgentView, MessageItem, ToolRun
+from .state import SessionView
+from .tree import status_text
+
+_SHORTEST_S = 0.1
+"""A call that took less is not told how long it took."""
+_STATUS = {"waiting": "waits for you", "cancelled": "stopped"}
+
+
+def speaker(item: MessageItem) -> str:
+    """Whose message it is."""
+    return "Friday" if item.role == "assistant" else "You" if item.source == "person" else item.source.capitalize()
+
+
+def call_status(run: ToolRun) -> str:
+    """How a call stands or ended."""
+    return _STATUS.get(run.status, run.status)
+
+
+def exit_text(code: int | None) -> str:
+    """How a command ended."""
+    return "stopped" if code is None else f"exit {code}"
+
+
+def hidden_failure(display: CommandDisplay) -> str:
+    """Warns of a pipe whose exit code hides that an earlier part failed; "" for another command."""
+    of = sanitize_line(display.exit_of, 20)
+    return of and f"Exit code 0 is that of {of}; an earlier part of the pipe seems to have failed."
+
+
+def call_facts(run: ToolRun, now: float = 0.0) -> list[str]:
+    """What a call did, beside its name and its subject. `now`: Unix seconds, for one that runs."""
+    display, facts = run.display, list[str]()
+    if isinstance(display, DiffDisplay):
+        facts.append(f"+{display.added} -{display.removed}")
+    if isinstance(display, DiffsDisplay):
+        facts.append(f"{pluralize(len(display.files), 'file')} {diffstat(display.files)}")
+    if isinstance(display, CommandDisplay) and display.exit_code:
+        facts.append(exit_text(display.exit_code))
+    if run.images:
+        facts.append(pluralize(run.images, "image"))
+    if run.status not in ("ok", "error", "running"):
+        facts.append(call_status(run))
+    took = run.duration_s or (now - run.started if run.status == "running" and run.started and now else 0.0)
+    if took >= _SHORTEST_S:
+        facts.append(seconds(took))
+    return facts
+
+
+def agent_facts(state: SessionView, agent: AgentView, now: float) -> tuple[str, ...]:
+    """How an agent stands or ended, and what it took by itself."""
+    took = seconds(agent.active_s(now))
+    return status_text(state, agent), f"{tokens(agent.usage)} tokens", price(agent.model, agent.usage), took
