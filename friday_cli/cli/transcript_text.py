@@ -25,7 +25,7 @@ from friday_cli.view import (
     render_tree,
     status_text,
 )
-from friday_cli.view.words import call_facts, call_status, hidden_failure
+from friday_cli.view.words import call_facts, call_status, call_time, hidden_failure
 
 from . import output
 from .output import Style, show_hanging, show_painted
@@ -157,6 +157,7 @@ def _facts(run: ToolRun) -> Iterator[str]:
         yield call_status(run)
     if run.agents:
         yield f"started {', '.join(run.agents)}"
+    yield from call_time(run)
 
 
 def summary(state: SessionView, agent: AgentView, *, now: float) -> str:

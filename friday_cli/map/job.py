@@ -75,7 +75,11 @@ def digest(value: object) -> str:
 
 def profile_digest(profile: Profile) -> str:
     """A hash of what a profile says; where its file is does not count."""
-    return digest(msgspec.structs.replace(profile, path="", origin="user", notices=()))
+    said = msgspec.to_builtins(msgspec.structs.replace(profile, path="", origin="user", notices=()))
+    for name in ("external", "models", "check"):  # an older Friday did not have these
+        if not said.get(name):
+            said.pop(name, None)
+    return digest(said)
 
 
 def item_key(job: MapJob, task: str, content: str, *, profile: str, model: str) -> str:

@@ -36,8 +36,8 @@ def hidden_failure(display: CommandDisplay) -> str:
     return of and f"Exit code 0 is that of {of}; an earlier part of the pipe seems to have failed."
 
 
-def call_facts(run: ToolRun, now: float = 0.0) -> list[str]:
-    """What a call did, beside its name and its subject. `now`: Unix seconds, for one that runs."""
+def call_facts(run: ToolRun) -> list[str]:
+    """What a call did, beside its name and its subject."""
     display, facts = run.display, list[str]()
     if isinstance(display, DiffDisplay):
         facts.append(f"+{display.added} -{display.removed}")
@@ -49,10 +49,13 @@ def call_facts(run: ToolRun, now: float = 0.0) -> list[str]:
         facts.append(pluralize(run.images, "image"))
     if run.status not in ("ok", "error", "running"):
         facts.append(call_status(run))
-    took = run.duration_s or (now - run.started if run.status == "running" and run.started and now else 0.0)
-    if took >= _SHORTEST_S:
-        facts.append(seconds(took))
     return facts
+
+
+def call_time(run: ToolRun, now: float = 0.0) -> list[str]:
+    """How long a call took, or takes so far at `now` (Unix seconds); nothing for a short one."""
+    took = run.duration_s or (now - run.started if run.status == "running" and run.started and now else 0.0)
+    return [seconds(took)] if took >= _SHORTEST_S else []
 
 
 def agent_facts(state: SessionView, agent: AgentView, now: float) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class MemoryStore:
     """What every session knows of earlier delegations."""
     in_memory = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
         self.notes = ShelfNotes()
         self.spending = self

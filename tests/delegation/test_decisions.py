@@ -220,7 +220,7 @@ async def test_c4_the_first_limit_wins_and_a_turn_without_tools_hands_back_the_b
     child = s.finished("a.1")
     assert (s.end("a.1"), child.result, child.limit_of) == (end, best, "a.1")
     assert child.usage.billed <= (20_000 if "Cost" in front else 12_000) + 2 * (10 + 1000)
-    assert f"(a.1): {end[0]} ({end[1]})" in s.results()[0]
+    assert f"(a.1): {end[0]} ({'turns' if end[1] == 'iterations' else end[1]})" in s.results()[0]
     assert s.end("a") == ("completed", "done"), "the parent has limits of its own"
 
 

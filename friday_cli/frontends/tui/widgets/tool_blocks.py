@@ -17,7 +17,7 @@ from friday_cli.core.protocol.format import pluralize, size
 from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.view import CALL_MARKS, ToolRun
-from friday_cli.view.words import call_facts, exit_text, hidden_failure
+from friday_cli.view.words import call_facts, call_time, exit_text, hidden_failure
 
 from .blocks import Block, RenderContext
 from .diff import diff_of, draw_diff
@@ -99,7 +99,7 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
     if title := _title(run):
         text.append(f" {title}")
     text.append(
-        "".join(f" · {part}" for part in call_facts(run, now)),
+        "".join(f" · {part}" for part in (*call_facts(run), *call_time(run, now))),
         style=styles.warn if run.status == "waiting" else styles.dim,
     )
     return text
