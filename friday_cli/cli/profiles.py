@@ -12,11 +12,12 @@ import msgspec
 import typer
 
 from friday_cli.config import Settings
-from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
+from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
+from friday_cli.extensions.profiles.create import create
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.session.mcp_settings import read_servers
 from friday_cli.system.paths import working_folder
@@ -130,14 +131,7 @@ def new(
     context = load_context()
     folder = context.trust_status.root / ".friday/profiles" if project else user_folder(context.directory)
     path = folder / f"{name}.md"
-    if os.path.lexists(path):
-        raise UsageError(f"{path} already exists.", hint="Edit it, or choose another name.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(content)
-    except OSError as error:
-        raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
+    create(path, content)
     print(path)
     output.remark("fill it in, then run `friday profiles check`" + (" and `friday trust`" if project else ""))
     if name in SHIPPED_NAMES:

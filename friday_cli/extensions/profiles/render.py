@@ -105,10 +105,10 @@ def model(profile: Profile) -> str:
     return " ".join(part for part in (profile.model, profile.effort, sampling) if part)
 
 
-def show(profile: Profile) -> str:
-    """Everything about a profile, for a person."""
+def facts(profile: Profile) -> list[tuple[str, str]]:
+    """Everything about a profile except its prompt, as names and texts; a text is "" where it sets nothing."""
     listed = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
-    facts = [
+    return [
         ("file", f"{profile.path} ({profile.origin})"),
         ("description", profile.description),
         ("tools", "those of its parent" if profile.allowed_tools == "*" else listed),
@@ -127,6 +127,11 @@ def show(profile: Profile) -> str:
         ("AGENTS.md", "in its prompt" if profile.project_context else "not in its prompt"),
         ("notices", "; ".join(profile.notices)),
     ]
-    width = max(len(name) for name, _ in facts)
-    head = "\n".join(f"{name:<{width}}  {value}" for name, value in facts if value)
+
+
+def show(profile: Profile) -> str:
+    """Everything about a profile, for a person."""
+    rows = facts(profile)
+    width = max(len(name) for name, _ in rows)
+    head = "\n".join(f"{name:<{width}}  {value}" for name, value in rows if value)
     return f"{profile.name}\n\n{head}\n\n{profile.prompt}\n"

@@ -203,3 +203,61 @@ async def test_a_built_in_profile_is_edited_as_a_file_of_the_user(
         assert "maxIteration:" in path.read_text()
         await chat.press("e")
         await chat.until(lambda: "already exists." in words(chat))
+
+
+DRAFTED = """---
+name: rusty
+description: Reads Rust code. Use it for questions about crates.
+allowedTools: [read_file, grep, task_result]
+maxTokenBudget: 30000
+---
+
+You read Rust.
+"""
+
+
+async def test_a_profile_is_drafted_by_the_model_checked_saved_and_used(tmp_path: Path) -> None:
+    turns = [{"text": f"Here it is:\n\n```markdown\n{DRAFTED}```\nSave it."}, {"text": "fine"}]
+    async with opened(tmp_path, {"a": turns}, size=(100, 40)) as chat:
+        await chat.say("/profiles new rusty reads Rust crates for me", shows="You read Rust.")
+        await chat.idle()
+        request = chat.session._main.agent.conversation.history[0].text
+        assert "Write a profile named rusty for this: reads Rust crates for me" in request
+        assert "allowedTools:" in request
+        await chat.say("/profiles save", shows="Saved as")
+        chat.has(
+            "tools: grep, read_file", "limits: 30,000 tokens", "delegates to: none", "AGENTS.md: not in its prompt"
+        )
+        path = user_folder() / "rusty.md"
+        assert path.read_text() == DRAFTED
+        await chat.say("/profiles rusty", shows="Sub-agents of the main agent: rusty.")
+        await chat.say("/profiles save", shows="/profiles save replace replaces it.")
+        await chat.say("/profiles new rusty", shows="already exists")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("I cannot.", "The last answer has no profile."),
+        (DRAFTED.replace("maxTokenBudget: 30000", "maxTokenBudget: lots"), "maxTokenBudget"),
+        (DRAFTED.replace("name: rusty", "name: ../../evil"), "is not a valid profile name"),
+        (DRAFTED.replace("You read", "You\u200b read"), "has invisible characters"),
+        (
+            DRAFTED.replace("---\n\nYou", "mcpServers:\n  x: {command: touch, args: [made]}\n---\n\nYou"),
+            "names programs",
+        ),
+    ],
+)
+async def test_a_draft_that_is_not_a_good_profile_is_not_saved(tmp_path: Path, answer: str, words: str) -> None:
+    async with opened(tmp_path, {"a": [{"text": answer}]}, size=(140, 40)) as chat:
+        await chat.ask("hello")
+        await chat.say("/profiles save")
+        await chat.until(lambda: words in " ".join(chat.frame.replace("▌", " ").split()))
+        assert not user_folder().exists()
+
+
+async def test_a_profile_is_made_from_the_template(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": []}) as chat:
+        await chat.say("/profiles new mine", shows="Made from the template")
+        assert "name: mine" in (user_folder() / "mine.md").read_text()
+        await chat.say("/profiles new My/Own", shows="is not a valid profile name")

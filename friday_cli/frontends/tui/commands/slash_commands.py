@@ -100,8 +100,18 @@ async def _agents(chat: CommandContext, rest: str) -> None:
     chat.focus_tree()
 
 
-@command("profiles", "The kinds of sub-agents: choose those of the main agent, edit their files", usage="[NAME ...]")
+@command(
+    "profiles",
+    "The kinds of sub-agents: choose those of the main agent, edit their files; let the agent draft a new one, save it",
+    usage="[NAME ... | new NAME [WHAT IT IS FOR] | save]",
+)
 async def _profiles(chat: CommandContext, rest: str) -> None:
+    verb, _, more = rest.partition(" ")
+    if verb == "new":
+        return await profiles.new(chat, more.strip())
+    if verb == "save":
+        card, usable = await profiles.save(chat, more.strip())
+        return chat.show_card(f"{card}\n\n{await _use_profiles(chat)}" if usable else card)
     if rest:
         names = rest.replace(",", " ").split()
         await profiles.choose(chat, names)
@@ -110,12 +120,17 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
     actions = profiles.ChatProfileActions(chat)
     await actions.read()
     await chat.show_profiles(actions)
-    if not actions.edited:
-        return
-    if chat.controller.working or chat.controller.state.working:
-        chat.say_note("An agent is at work: your changes apply when the session is opened again (/resume).", "warning")
-    elif await chat.reopen(resume=resumable(chat)):
-        chat.say_note("Your changes to profiles apply now.")
+    if actions.edited:
+        chat.say_note(await _use_profiles(chat))
+
+
+async def _use_profiles(chat: CommandContext) -> str:
+    """Open the session again, with the profiles as they are now. Returns when they apply, in words."""
+    busy = chat.controller.working or chat.controller.state.working
+    if not busy and await chat.reopen(resume=resumable(chat)):
+        return "Your changes to profiles apply now."
+    why = "An agent is at work: your" if busy else "Your"
+    return f"{why} changes to profiles apply when the session is opened again (/resume)."
 
 
 @command("mcp", "The MCP servers: their state and tools; reconnect one", usage="[reconnect NAME]")
