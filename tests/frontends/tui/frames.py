@@ -17,11 +17,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from friday_cli.core.protocol.displays import DelegationDisplay, DiffDisplay
+from friday_cli.core.protocol.displays import CommandDisplay, DelegationDisplay, DiffDisplay, TableDisplay
 from friday_cli.core.protocol.events import (
     AgentFinished,
     AgentStarted,
     AnyEvent,
+    AttemptFailed,
     Envelope,
     MessageAdded,
     PermissionAsked,
@@ -34,6 +35,7 @@ from friday_cli.core.protocol.events import (
     TurnStarted,
 )
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
+from friday_cli.core.protocol.plan import PLAN_CHOICES
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.fleet_screen import FleetApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
@@ -49,7 +51,7 @@ from tests.frontends.tui.chat import Chat
 PROJECT = Path(__file__).parents[3]
 FRAMES, PICTURE = PROJECT / "docs" / "frames", PROJECT / "docs" / "chat.svg"
 FLEET_PICTURE = PROJECT / "docs" / "agents.svg"
-SIZES = ((60, 20), (100, 30), (160, 45))
+SIZES = ((60, 20), (80, 24), (100, 30), (160, 45))
 MADE_BY = "python -m tests.frontends.tui.frames"
 BEGUN = 1_800_000_000.0
 MODEL = "anthropic/claude-sonnet-5-5"
@@ -152,6 +154,57 @@ def question() -> list[tuple[float, str, AnyEvent]]:
     """The root asks how to continue."""
     words = "Fix only the retry, or its tests too?"
     return [(15, "a", QuestionAsked("q1", "c9", words, ("The retry", "The retry and its tests")))]
+
+
+def edit() -> list[tuple[float, str, AnyEvent]]:
+    """It wants to change a file."""
+    wish = call(
+        "edit_file", "e0", path="wire/http.py", edits=[{"old": "while True:", "new": "for attempt in range(limit):"}]
+    )
+    change = DiffDisplay("wire/http.py", DIFF, 2, 2)
+    asked = PermissionAsked(
+        "p0", "e0", "edit_file", "wire/http.py", "mode ask", "edit_file(wire/http.py)", None, change, "edits"
+    )
+    return [(15, "a", MessageAdded(Message("assistant", (Text("I'll fix it."), wish)))), (15, "a", asked)]
+
+
+def plan() -> list[tuple[float, str, AnyEvent]]:
+    """It hands in a plan."""
+    words = (
+        "# Retry\n\n1. Count the attempts in `wire/http.py`.\n2. Wait twice as long after each.\n3. Test two failures."
+    )
+    wish = call("ask_user", "u1", plan=words)
+    return [
+        (15, "a", MessageAdded(Message("assistant", (wish,)))),
+        (15, "a", QuestionAsked("q0", "u1", words, PLAN_CHOICES)),
+    ]
+
+
+def steps() -> list[tuple[float, str, AnyEvent]]:
+    """It works by a list of steps: requests and a command have failed, the second one behind a pipe."""
+    rows = (("done", "Count the attempts"), ("active", "Wait longer after each"), ("pending", "Test two failures"))
+    todo = call("todo", "t1", items=[{"text": text, "status": status} for status, text in rows])
+    ran = [call("bash", name, command="python -m pytest -q 2>&1 | tail -3") for name in ("b1", "b2")]
+    failed = CommandDisplay(
+        ran[0].arguments["command"], 1, "E  assert 0.5 == 1.0\nFAILED tests/test_retry.py\n1 failed in 0.42s"
+    )
+    hidden = msgspec.structs.replace(failed, exit_code=0, exit_of="tail")
+    away = "Cannot reach Anthropic at api.anthropic.com: its name cannot be looked up. Check the network."
+    return [
+        (1, "a", AgentStarted(1, "friday", "Why doesn't the retry wait longer each time?", MODEL)),
+        (1, "a", MessageAdded(user("Make the retry wait longer each time."))),
+        (1, "a", TurnStarted(1)),
+        (1, "a", AttemptFailed(1, "network", away, 2.0)),
+        (3, "a", AttemptFailed(2, "network", away, 4.0)),
+        (4, "a", MessageAdded(Message("assistant", (Text("I'll do it in three steps."), todo, *ran)))),
+        (4, "a", ToolFinished("t1", "todo", "ok", 0.0, TableDisplay(("status", "item"), rows))),
+        (5, "a", ToolStarted("b1", "bash", ran[0].arguments["command"])),
+        (6, "a", ToolFinished("b1", "bash", "error", 0.6, failed)),
+        (6, "a", ToolStarted("b2", "bash", ran[0].arguments["command"])),
+        (7, "a", ToolFinished("b2", "bash", "ok", 0.6, hidden)),
+        (7, "a", TurnFinished(1, USAGE, "tool_use", 9_000, 200_000)),
+        (9, "a", TurnStarted(2, request=REQUEST, output_usd=15e-6)),
+    ]
 
 
 def ended() -> list[tuple[float, str, AnyEvent]]:
@@ -267,6 +320,15 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
     with patch("friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]):
         async with opened_event_chat(size, key=False) as event_chat:
             out["welcome"] = event_chat.frame()
+    async with opened_event_chat(size) as event_chat:
+        await event_chat.settle(has="Friday 0.")
+        out["start"] = event_chat.frame()
+        await event_chat.play(steps())
+        out["steps"] = event_chat.frame()
+        for name, happenings in (("edit", edit()), ("plan", plan())):
+            await event_chat.play(happenings)
+            out[name] = event_chat.frame()
+            event_chat.chat.state.asks.clear()
     async with opened_event_chat(size) as event_chat:
         app, pilot = event_chat.chat.app, event_chat.chat.pilot
         await event_chat.play(session())

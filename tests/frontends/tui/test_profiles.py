@@ -231,8 +231,10 @@ async def test_a_profile_is_drafted_by_the_model_checked_saved_and_used(tmp_path
         path = user_folder() / "rusty.md"
         assert path.read_text() == DRAFTED
         await chat.say("/profiles rusty", shows="Sub-agents of the main agent: rusty.")
-        await chat.say("/profiles save", shows="/profiles save replace replaces it.")
-        await chat.say("/profiles new rusty", shows="already exists")
+        for again in ("/profiles save", "/profiles new rusty x"):
+            await chat.say(again)
+            await chat.until(lambda: "rusty.md already exists" in words(chat))
+            chat.app.clear_notifications()
 
 
 @pytest.mark.parametrize(
