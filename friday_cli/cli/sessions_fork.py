@@ -15,12 +15,12 @@ from friday_cli.session.replay import step_fork
 from friday_cli.session.rewind import fork as fork_session
 from friday_cli.view import SessionView
 
-from .output import confirm, remark, show, show_json, show_painted, show_table
+from .output import Style, confirm, remark, show, show_json, show_painted, show_table
 from .session_args import JSON, NAME, YES
 from .session_lookup import Record, find, read, refuse_agent, whole_session
 from .sessions_list import price
 
-COLORS = {"+": "green", "-": "red", "@": "cyan"}
+COLORS: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def fork(

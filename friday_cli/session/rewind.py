@@ -336,7 +336,7 @@ async def fork(
 def _moved_prefixes(kept: Sequence[Envelope], folders: tuple[str, str], models: Mapping[str, str]) -> list[Envelope]:
     """New prefixes of the agents, which name the second of `folders` in place of the first, and other `models`."""
     newest = {e.agent: e.event for e in kept if isinstance(e.event, events.Prefix)}
-    last, made = kept[-1], []
+    last, made = kept[-1], list[Envelope]()
     for path, prefix in newest.items():
         system = prefix.system.replace(*folders)
         moved = events.Prefix(models.get(path, prefix.model), system, prefix.tools)

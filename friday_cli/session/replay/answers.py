@@ -16,8 +16,8 @@ from friday_cli.core.protocol.events import Envelope, WorkspaceFound
 from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Provider, ReplyDone, Request
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, SKILL, TASK_RESULT
-from friday_cli.core.tool_catalog import MAP_TASKS, SEARCH_PROFILES
+from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, MAP_TASKS, SKILL, TASK_RESULT
+from friday_cli.core.tool_catalog import SEARCH_PROFILES
 from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError, RecordedProvider
 from friday_cli.workspace.local import LocalWorkspace

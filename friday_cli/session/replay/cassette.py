@@ -20,6 +20,7 @@ from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.text.sanitize import clean
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.extensions.trust import CASSETTES
@@ -147,7 +148,7 @@ def _short(event: events.AnyEvent) -> events.AnyEvent:
     replace = msgspec.structs.replace
     match event:
         case events.AgentFinished():
-            return replace(event, receipt=events.Receipt(), findings=())
+            return replace(event, receipt=Receipt(), findings=())
         case events.AgentStarted():
             return replace(event, forecast=None, traceparent="")
         case events.ToolFinished() if not isinstance(event.display, DelegationDisplay):

@@ -24,7 +24,7 @@ class ReplayLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = super().run_in_executor(executor, func, *args)
         self._threads += 1
         future.add_done_callback(self._thread_done)

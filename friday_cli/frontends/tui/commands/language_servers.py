@@ -22,7 +22,8 @@ async def run(chat: CommandContext, rest: str) -> None:
     session = chat.controller.require_session()
     action, _, name = rest.partition(" ")
     if not action:
-        chat.show_card(card(await session.do(ListLanguageServers())))
+        rows = await session.do(ListLanguageServers())
+        chat.show_card(card(rows))
     elif action in ("restart", "off", "on") and (action == "restart" or not name):
         chat.say_note(await session.do(SwitchLanguageServers(action, name.strip())))  # type: ignore[arg-type]
     else:
