@@ -16,8 +16,11 @@ from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.limits.slots import RunSlot
+from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.events import PersonCommand
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
+from friday_cli.core.protocol.receipt import CommandRun, Receipt
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.tool_catalog import BASH
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
     from .rewind_result import RewindResult
 
+COMMAND_TIMEOUT_S = 600.0
+"""Seconds after which a command of the person is stopped."""
 NAMED_FILES = 20
 """Restored files that are named to the model; the others are elided."""
 
@@ -203,3 +208,16 @@ class MainAgent:
             yield
         finally:
             self._busy = ""
+
+    async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
+        """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
+        ran = await self._parts.shared.services.workspace.run(
+            command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
+        )
+        agent, done = self.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
+        agent.receipt_builder.add_others(Receipt(commands=(done.run,)))  # the agent may repeat how it ended
+        if agent.run:
+            await self._log.emit(agent.path, done)
+        else:
+            agent.start_events.append(done)
+        return ran.exit_code, ran.output

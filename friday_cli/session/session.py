@@ -16,12 +16,11 @@ from friday_cli.agents.skills import PersonSkills
 from friday_cli.core.agent.agent import Source
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
-from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
-from friday_cli.core.protocol.events import Envelope, PersonCommand
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Image
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt
+from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.llm import transport
@@ -46,9 +45,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 __all__ = ["Options", "Session"]
-
-COMMAND_TIMEOUT_S = 600.0
-"""Seconds after which a command of the person is stopped."""
 
 
 class ResumeExtras(TypedDict, total=False):
@@ -275,16 +271,7 @@ class Session:
 
     async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
-        ran = await self._parts.shared.services.workspace.run(
-            command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
-        )
-        agent, done = self._main.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
-        agent.receipt_builder.add_others(Receipt(commands=(done.run,)))  # the agent may repeat how it ended
-        if agent.run:
-            await self._log.emit(agent.path, done)
-        else:
-            agent.start_events.append(done)
-        return ran.exit_code, ran.output
+        return await self._main.run_command(command, on_output)
 
     async def close(self, *, last: bool = True) -> None:
         """Stop all agents, write all events, and release the session. May be called twice. `last`: no other session of this

@@ -195,13 +195,26 @@ def pattern(rng: random.Random, inside: str) -> str:
     name, at = parts[-1], rng.randrange(len(parts))
     folder = "/".join(parts[: at + 1])
     form = rng.choice((
-        "{name}", "/{path}", "{path}", "**/{name}", "{folder}", "{folder}/", "/{folder}", "{folder}/**", "{folder}/*", "*{end}", "{start}*", "{class}{rest}", "?{rest}", "{name}  ", "\\{name}", "!{name}", "!/{folder}/",
-        "!{path}", "{part}/", "**/{part}/**", "*", "!*/", "{upper}", "{name}\t", "[!{other}]{rest}", "[{first}-{first}]{rest}", "{name}/", "# {name}", "{folder}/**/{name}", "/**/{name}", "**", "{brace}", "[[:alpha:]]{rest}", "{path}\\ ", "**{name}", "a/**/d.md", "*/",
+        "{name}", "/{path}", "{path}", "**/{name}", "{folder}", "{folder}/", "/{folder}", "{folder}/**", "{folder}/*",
+        "*{end}", "{start}*", "{class}{rest}", "?{rest}", "{name}  ", "\\{name}", "!{name}", "!/{folder}/", "!{path}",
+        "{part}/", "**/{part}/**", "*", "!*/", "{upper}", "{name}\t", "[!{other}]{rest}", "[{first}-{first}]{rest}",
+        "{name}/", "# {name}", "{folder}/**/{name}", "/**/{name}", "**", "{brace}", "[[:alpha:]]{rest}", "{path}\\ ",
+        "**{name}", "a/**/d.md", "*/",
     ))  # fmt: skip
     return form.format(
-        name=name, path=inside, folder=folder, end=name[-3:], start=name[:2], rest=name[1:], part=parts[at], upper=name.upper(), other="q", first=name[0],
-        brace="{" + name + ",x}", **{"class": f"[{name[0]}x]"},
-    )  # fmt: skip
+        name=name,
+        path=inside,
+        folder=folder,
+        end=name[-3:],
+        start=name[:2],
+        rest=name[1:],
+        part=parts[at],
+        upper=name.upper(),
+        other="q",
+        first=name[0],
+        brace="{" + name + ",x}",
+        **{"class": f"[{name[0]}x]"},
+    )
 
 
 TEXTS = ("See @{n}", "See @{n}.", "(@{n})", "- @{n}, please", "| a | @{n} |", "<!-- @{n} -->", "**@{n}**", "@{n}", "\t@{n}", "> @{n}", "a@b @{n}", "@{n}@{n}", "x:@{n}", 'See @"{n}"', "See @'{n}'", "See @{n}:", "1. @{n}\n2. @{n}", "[x](@{n})", "@./{n}", "﻿@{n}")  # fmt: skip
