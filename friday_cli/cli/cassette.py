@@ -84,9 +84,9 @@ def add(
 
 
 def check(name: str = ONE, folder: str = FROM, as_json: bool = JSON) -> None:
-    """Replay cassettes with today's profiles, hooks, skills, AGENTS.md and rules, without a model or a key.
+    """Replay cassettes, and name what differs now.
 
-    A change that meets several cassettes is shown once. The exit code is 1 if anything differs from the recordings. What a changed text does
+    Today's profiles, hooks, skills, AGENTS.md and rules are used, and no model or key. A change that meets several cassettes is shown once. The exit code is 1 if anything differs from the recordings. What a changed text does
     to a model's answers, no replay can tell: look at the change, and accept it.
     """
     shelf = Cassettes(Path(folder))
@@ -100,7 +100,7 @@ def check(name: str = ONE, folder: str = FROM, as_json: bool = JSON) -> None:
 
 
 def show_(name: str = CASSETTE, folder: str = FROM) -> None:
-    """Show what a cassette has: its agents, requests and calls, in order."""
+    """Show what a cassette has, in order."""
     recording = read_recording(Cassettes(Path(folder)).read(name, working_folder()))
     for path, requests in recording.requests.items():
         end = recording.ends[path][-1] if recording.ends.get(path) else None
@@ -122,9 +122,9 @@ def accept(
     every: bool = typer.Option(False, "--all", help="Accept the changes of all cassettes."),
     yes: bool = YES,
 ) -> None:
-    """Show what differs from a cassette now, and make that the recording. The recorded replies and results stay.
+    """Show what differs now, and make it the recording.
 
-    A change that meets several cassettes is shown once. To get new replies of the model, record a new session instead.
+    The recorded replies and results stay. A change that meets several cassettes is shown once. To get new replies of the model, record a new session instead.
     """
     if bool(name) == every:
         raise UsageError("Name a cassette, or use --all.")

@@ -29,7 +29,7 @@ NOT_KNOWN = 6
 """The exit code if there is no answer."""
 MOST_FILES = 5_000
 """Files of a folder that are looked at."""
-_PATHS = typer.Argument([], metavar="[PATH]...", help="Files or folders. Default: this folder.", show_default=False)
+_PATHS = typer.Argument([], metavar="PATH", help="Files or folders. Default: this folder.", show_default=False)
 _TRUST = typer.Option(
     False, "--trust", help="Treat the folder as trusted: servers read its settings and run its plugins."
 )

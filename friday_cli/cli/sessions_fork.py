@@ -38,10 +38,19 @@ def fork(
         "",
         "--step",
         metavar="AGENT:N",
+        show_default=False,
         help="Copy what came before the N-th turn of an agent, with its files, and go on.",
     ),
-    model: str = typer.Option("", "--model", "-m", metavar="MODEL", help="With --step: the model that goes on."),
-    profile: str = typer.Option("", "--profile", help="With --step: the profile with which the main agent goes on."),
+    model: str = typer.Option(
+        "", "--model", "-m", metavar="MODEL", show_default=False, help="With --step: the model that goes on."
+    ),
+    profile: str = typer.Option(
+        "",
+        "--profile",
+        metavar="NAME",
+        show_default=False,
+        help="With --step: the profile with which the main agent goes on.",
+    ),
     say: str = typer.Option("Continue.", "--say", metavar="TEXT", help="With --step: the message to go on with."),
     compare: bool = typer.Option(False, "--compare", help="With --step: compare what came of it with the original."),
     yes: bool = YES,

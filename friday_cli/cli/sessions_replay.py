@@ -37,9 +37,9 @@ def replay(
     go_on: bool = typer.Option(False, "--go-on", help="Go on after a difference, and list all of them."),
     as_json: bool = JSON,
 ) -> None:
-    """Play a recorded session again: no request is sent, no tool runs, it costs nothing.
+    """Play a recorded session again, without a model.
 
-    The agents are made of today's profiles, rules and AGENTS.md; models, tools, hooks and people answer as recorded. The first request that is
+    No request is sent, no tool runs, it costs nothing. The agents are made of today's profiles, rules and AGENTS.md; models, tools, hooks and people answer as recorded. The first request that is
     not the recorded one is named with agent, turn and line, and the exit code is 1.
     """
     record = asyncio.run(read(name, last=True))
