@@ -182,7 +182,7 @@ def _options(job: MapJob) -> Any:
         for name, key in (("subagent_model", "subagent_model"), ("assume_price", "limits.assume_price"))
         if values.get(name)
     }
-    return session_options(values, Path(job.folder), resume=None, config_file=file, flags=flags)
+    return session_options(values, Path(job.folder), resume=None, config_file=file, flags=flags, below=job.profile)
 
 
 async def _put_results(store: MapStore, batch: str, job: MapJob, reduced: str) -> None:

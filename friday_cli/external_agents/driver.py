@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.agent.loop import REPAIRS, WRAP_UP, add_system_note, drain_inbox, wrapped_up
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.limits.budget import LimitReached
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import ExternalSession, Notice, ToolFinished, ToolStarted
 from friday_cli.core.protocol.external import Metering
 from friday_cli.core.protocol.messages import Usage
@@ -131,8 +132,21 @@ class ExternalDriver:
             call = f"x{agent.run}"
             title = f"what {self.name} did, as Friday saw it"
             agent.receipt_builder.add(OBSERVED, "ok", facts)
+            agent.receipt_builder.warn(*self._lies(facts))
             done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
             await self._services.log.emit(agent.path, ToolStarted(call, OBSERVED, title), done)
+
+    def _lies(self, facts: ToolFacts) -> list[str]:
+        """What the program says that it changed, and Friday did not see changed."""
+        workspace, seen = local(self._agent), {change.path for change in facts.files}
+        missing = []
+        for path in self._updates.changed:
+            with suppress(ToolError):
+                missing += [label] if (label := workspace.label(path)) not in seen else []
+        if facts.unknown or not missing:
+            return []
+        names = ", ".join(sanitize_line(name, 100) for name in missing[:10])
+        return [f"{self.name} says that it changed {names}, and no change was seen"]
 
     # ---- the program -------------------------------------------------------------
 

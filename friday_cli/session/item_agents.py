@@ -181,10 +181,11 @@ class ItemAgents:
         return ()
 
     async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:
-        """Run an agent to its end. `isolated`: in a new worktree. Raises ToolError if it cannot be started."""
+        """Run an agent to its end. `isolated`: in a new worktree, as an external agent always is where that is possible. Raises ToolError if
+        it cannot be started."""
         isolation = self._isolation
         self._begin()
-        if isolated:
+        if isolated or (isolation.possible and self.profile(task.profile).external is not None):
             task = msgspec.structs.replace(task, workspace=await isolation.create(self._root))
         try:
             node = self._tree.spawn("a", task)

@@ -115,12 +115,15 @@ def _options_as_before(options: Options, record: AgentRecord | None, first: Agen
     """`options` with the profile and the model of the resumed session, unless they name others. `first`: its first sub-agent."""
     if record is None:
         return options
-    if first is not None and first.model.startswith(f"{EXTERNAL}/") and is_caller(record.model):
+    outside = record.model.startswith(f"{EXTERNAL}/")  # it was resumed before without a model of Friday's own
+    if first is not None and first.model.startswith(f"{EXTERNAL}/") and (outside or is_caller(record.model)):
         options = msgspec.structs.replace(options, below=first.profile)
     profile, model = options.profile, options.model
     if profile is None and record.profile != ROOT:
         profile = record.profile
     last = record.model
-    if model is None and not last.startswith("scripted/") and not is_caller(last):  # a scenario's name is not its file
+    if (
+        model is None and not last.startswith("scripted/") and not (outside or is_caller(last))
+    ):  # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from friday_cli.config.settings import Settings
+from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import EFFORTS, Provider
 
@@ -165,7 +166,7 @@ def dearest_model(service: ModelService, model: str) -> tuple[str, str] | None:
 
 def price_note(name: str, model: str, settings: Settings, env: Mapping[str, str]) -> str:
     """For people: as what a model of the service `name` counts whose price is unknown; "" if its price is known."""
-    if name in SCRIPTED:
+    if name in (*SCRIPTED, EXTERNAL):
         return ""
     service = find_service(name, settings.providers, env)
     if not (settings.limits.assume_price or service.reports_cost):
