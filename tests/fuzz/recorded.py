@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from friday_cli.core.eventlog.requests import RequestDigests, requests_of
+from friday_cli.core.eventlog.recorded_requests import requests_of
+from friday_cli.core.eventlog.requests import RequestDigests
 from friday_cli.core.protocol.events import Envelope, Requested
 from tests.fuzz.scenario import Scene
 

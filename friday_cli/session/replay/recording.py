@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from friday_cli.core.eventlog.requests import requests_of
+from friday_cli.core.eventlog.recorded_requests import requests_of
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, Requested, SessionStarted, WorkspaceFound
