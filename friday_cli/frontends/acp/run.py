@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from friday_cli.diagnostics.log_file import report_defect
@@ -30,8 +31,10 @@ READ = 256 * 1024
 
 def acp(values: Mapping[str, Any]) -> int:
     """Serve until standard input ends, or a signal comes; returns the exit code. `values`: those of `options.OPTIONS`."""
-    sink = claim_stdout()
-    asyncio.run(_serve(AcpAgent(session_options(values, working_folder(None), resume=None)), sink))
+    sink, config = claim_stdout(), values["config"]
+    file = Path(config).absolute() if config else None
+    options = session_options(values, working_folder(None), resume=None, config_file=file)
+    asyncio.run(_serve(AcpAgent(options), sink))
     return 0
 
 
