@@ -60,23 +60,18 @@ class PersonNotifier:
 
     async def _run(self, text: str) -> None:
         from friday_cli.session import lists
-        from friday_cli.workspace.process.environment import cleaned
+
+        from . import person_program
 
         try:
             command = (await asyncio.to_thread(lists.settings, self._cwd)).notify.command
             if not command:
                 return
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                f"{text} ({sanitize_line(self._cwd.name, 40)})",
-                env=cleaned(os.environ),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            nothing = asyncio.subprocess.DEVNULL
+            words = (*command, f"{text} ({sanitize_line(self._cwd.name, 40)})")
+            process = await person_program.start(words, self._cwd, stdin=nothing, stdout=nothing, stderr=nothing)
         except (OSError, FridayError) as error:
-            return self._report(f"it cannot be started: {error}")
+            return self._report(f"it cannot be started: {getattr(error, 'strerror', None) or error}")
         try:
             code = await asyncio.wait_for(process.wait(), COMMAND_S)
         except TimeoutError:

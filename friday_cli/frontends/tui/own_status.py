@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from friday_cli import __version__
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import SessionView
 
+from .. import person_program
 from .chat_screen import ChatScreen
 from .chat_services import ChatServices
 from .widgets.status_bar import StatusFacts
@@ -59,9 +61,10 @@ class OwnStatus:
             await asyncio.sleep(max(0.0, self._begun + PAUSE_S - time.monotonic()))
             self._begun, self._read = time.monotonic(), self._wanted
             try:
-                text = await _output(self._command, self._read)
+                text = await _output(self._command, self._read, self._services.cwd)
             except (OSError, TimeoutError) as error:
-                why = f"it took longer than {LONGEST_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
+                late = f"it took longer than {LONGEST_S:.0f} s"
+                why = late if isinstance(error, TimeoutError) else error.strerror or str(error)
                 if not self._failed:
                     self._services.say_note(f"tui.status_command in your settings: {why}.", "warning")
                 self._failed = True
@@ -73,18 +76,10 @@ class OwnStatus:
         self._services.schedule_refresh()
 
 
-async def _output(command: Sequence[str], given: bytes) -> str:
+async def _output(command: Sequence[str], given: bytes, folder: Path) -> str:
     """The first line that the program writes. Raises OSError, TimeoutError."""
-    from friday_cli.workspace.process.environment import cleaned
-
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env=cleaned(os.environ),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    pipe = asyncio.subprocess.PIPE
+    process = await person_program.start(command, folder, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

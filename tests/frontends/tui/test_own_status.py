@@ -42,14 +42,21 @@ async def test_the_first_line_of_the_program_is_shown_as_text(tmp_path: Path, mo
     [
         (("/no/such/program",), "No such file"),
         ((sys.executable, "-c", "import time; time.sleep(60)"), "longer than 0 s"),
+        (("./status.sh",), "No such file"),
+        (("sh", "{folder}/status.sh"), "status.sh is in the folder where agents work"),
+        (("sh", "-c", "x=1; sh {folder}/status.sh"), "status.sh is in the folder where agents work"),
+        (("env", "--chdir={folder}/status.sh"), "status.sh is in the folder where agents work"),
     ],
 )
 async def test_a_program_that_does_not_work_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], told: str
 ) -> None:
     monkeypatch.setattr("friday_cli.frontends.tui.own_status.LONGEST_S", 0.2)
-    configure(*command)
+    (tmp_path / "status.sh").write_text("#!/bin/sh\necho RUN-BY-AGENTS\n")
+    (tmp_path / "status.sh").chmod(0o755)
+    configure(*(word.replace("{folder}", str(tmp_path)) for word in command))
     async with opened(tmp_path, ONE) as chat:
         await chat.shows("tui.status_command in your settings:")
         assert told in " ".join(chat.frame.replace("▌", " ").split())
+        assert "RUN-BY-AGENTS" not in chat.frame
         await chat.ask("hello", shows="One.")
