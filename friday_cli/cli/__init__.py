@@ -32,7 +32,7 @@ Examples:
 
 COMMANDS = {
     "ask": "Answer one prompt and exit.",
-    "map": "Run one task for each of many items, under one cap of cost.",
+    "map": "Run one task for each of many items, within a cost cap.",
     "eval": "Compare settings on your own tasks: run, check, report.",
     "demo": "Try Friday without a key and without a network.",
     "agents": "All sessions: which need you, work, have ended; answer.",

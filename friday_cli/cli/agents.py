@@ -243,7 +243,7 @@ async def _say(session: Any, path: str, text: str) -> list[str]:
 
 
 def stop(name: str = AGENT) -> None:
-    """Stop the agents of a session and end its process; with ID:PATH one agent and those below it."""
+    """Stop a session and its process; with ID:PATH one agent."""
     from friday_cli.session.commands import Stop
 
     async def go(session: Any, path: str) -> int:
@@ -275,7 +275,7 @@ def resume(
     everything: bool = typer.Option(False, "--all", "-a", help="Every session that was interrupted while it worked."),
     yes: bool = YES,
 ) -> None:
-    """Go on in the background with sessions that were interrupted by a crash or a restart."""
+    """Continue sessions that a crash or a restart interrupted."""
     import subprocess
 
     rows = [row for row in read(everything=True) if row.state == "interrupted"]

@@ -34,7 +34,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def show(as_json: bool = JSON) -> None:
-    """Show the caps, what is used of them, and which key paid what today and this week.
+    """Show the caps, what is used of them, and what each key paid.
 
     `held` is what requests that run now may still use.
     """

@@ -63,7 +63,7 @@ def check(
     times: int = typer.Option(3, "--times", metavar="N", min=1, max=100, help="How often each task is checked."),
     trust: bool = TRUST,
 ) -> None:
-    """Check a suite: each check must fail before, and pass with the reference.
+    """Check a suite: checks must fail before, pass with the reference.
 
     No model is asked.
 

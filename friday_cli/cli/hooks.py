@@ -40,7 +40,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the hooks in the order in which their answers are composed."""
+    """List the hooks in the order in which their answers are combined."""
     context = load_context()
     hooks, problems = _hooks(context)
     if as_json:

@@ -32,7 +32,7 @@ def register(app: typer.Typer, about: str) -> None:
 IMPORT_HELP = """{about}
 
 MCP servers, hooks, permission rules, agents, commands and instructions of your home folder are listed, with what has no counterpart,
-and written after you agreed. What you have already is never changed. What is in a project, Friday reads there (`friday trust`)."""
+and written after you agreed. What you have already is never changed. Friday reads the files of a project where they are (`friday trust`)."""
 
 
 def import_(

@@ -41,7 +41,10 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
-    """List the language servers for the files of this folder: what would start, from where, or why not. Nothing is started."""
+    """List the language servers for the files of this folder.
+
+    What would start, from where, or why not. Nothing is started.
+    """
     from friday_cli.lsp.find import Folders, candidates, servers_for
 
     context, folder = load_context(), working_folder()
@@ -100,7 +103,7 @@ def check(
     trust: bool = _TRUST,
     as_json: bool = JSON,
 ) -> None:
-    """Show what language servers say of files, or of their changes since a commit.
+    """Show what language servers say of files, or of their changes.
 
     Exit code 0: no problems; 1: problems; 6: not known.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from friday_cli.map.job import MapJob
     from friday_cli.map.store import MapStore
 
-HELP = """Run one task for each of many items, under one cap of cost.
+HELP = """Run one task for each of many items, within a cost cap.
 
 \b
   friday map PROFILE --glob '**/*.py' --task 'Review {path}.' --max-cost 5

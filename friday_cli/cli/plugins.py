@@ -30,7 +30,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the plugins of a session in this folder, and what each brings."""
+    """List the plugins for this folder, and what each brings."""
     status = trust.is_trusted(working_folder())
     found = find_plugins(status)
     plugins, problems = (found.found, found.problems) if found else ((), ())
@@ -64,7 +64,7 @@ def add(
     plugin: str = typer.Option("", "--plugin", metavar="NAME", help="The plugin of a marketplace in SOURCE."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Add it without asking."),
 ) -> None:
-    """Add a plugin, or another version of it, after showing what it brings or what has changed.
+    """Add or update a plugin, after showing what it brings.
 
     A copy is kept with the sha256 of each file, and only files with this content are used.
     """
@@ -105,7 +105,7 @@ def check(
         None, metavar="PATH", help="The folder of a plugin. Default: all that you added.", show_default=False
     ),
 ) -> None:
-    """Check plugins: manifest, parts, and whether files have changed since they were added. Exit code 2 if there are errors."""
+    """Check plugins: manifest, parts, and files that changed since. Exit code 2 if there are errors."""
     bad = 0
     checked = []
     if path is not None:

@@ -107,8 +107,8 @@ def stats(as_json: bool = JSON) -> None:
     """Show statistics of runs by profile and model.
 
     A run that reached a limit does not count as a success. CACHED: the share of the input that was read from a cache. p50 and p95:
-    percentiles of the duration. Last, what half and nine of ten delegations to
-    a profile use at most, with their own sub-agents.
+    percentiles of the duration. The last table: what half, and nine of ten, of the delegations to a profile use at most, including
+    their own sub-agents.
     """
     rows = asyncio.run(_stats())
     if as_json:

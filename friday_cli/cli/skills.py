@@ -77,7 +77,7 @@ def list_(as_json: bool = JSON) -> None:
 
 
 def show(name: str = typer.Argument(metavar="NAME", help="The skill.", show_default=False)) -> None:
-    """Show where a skill comes from, what restricts it, and its instructions as an agent reads them."""
+    """Show a skill as an agent reads it, its source and limits."""
     skill = _skills().get(name)
     loaded = skill.load()
     facts = [

@@ -34,7 +34,7 @@ def trust(
 ) -> None:
     """Trust the settings, profiles and skills of a project.
 
-    Shows first what they would change. Settings of a project can only restrict yours. When one of these files changes, the
+    It shows what they would change first. Settings of a project can only restrict yours. When one of these files changes, the
     project is no longer trusted until you decide again.
     """
     if listing:

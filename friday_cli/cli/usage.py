@@ -44,7 +44,7 @@ def usage(
 ) -> None:
     """Show cost and tokens by day, model, profile and folder.
 
-    Each request counts once: also those of sub-agents, and not again in a fork. Tokens are those that count against a budget: input
+    Each request counts once, those of sub-agents too; a fork does not count them again. Tokens are those that count against a budget: input
     that was not read from a cache, cache writes and output. Of deleted sessions only day, service, tokens and cost are kept.
     """
     start = first_day(since, date.today())

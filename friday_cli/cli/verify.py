@@ -34,7 +34,7 @@ def register(app: typer.Typer, about: str) -> None:
     app.command("verify", cls=HelpCommand, help=f"{about}\n\n{_HELP}")(verify)
 
 
-_HELP = """The signature must be of somebody in your file of allowed signers; then the tree of the commit and the sha256 of each
+_HELP = """The signature must be by somebody in your file of allowed signers; then the tree of the commit and the sha256 of each
 file are computed again. It proves who says that Friday saw this, not that the work is right.
 
 Exit codes: 0 it matches, 1 it does not, 2 usage error."""

@@ -13,7 +13,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
+from friday_cli.core.protocol.format import is_demo, pluralize, price, seconds, tokens
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -207,7 +207,8 @@ def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: 
         task = [task[0], renderer.line(Text(task[1].text + "…"), width - 4)]
     out = [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
     expected = agent.newest_start.forecast
-    if expected is not None and expected.runs + expected.others and (unfolded or not agent.ended):
+    known = expected is not None and expected.runs + expected.others and not is_demo(agent.model)
+    if expected is not None and known and (unfolded or not agent.ended):
         if (estimate := f"{agent.profile}: {expected.usual()}") not in said:
             out.append(renderer.line(Text(f"    {sanitize_line(estimate, 200)}", style=styles.dim), width))
         said.add(estimate)
