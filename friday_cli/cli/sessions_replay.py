@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -54,8 +54,10 @@ def replay(
     if as_json:
         show_json(result)
     else:
-        for found in result.divergences:
-            show_divergence(found)
+        for places in by_change(result.divergences).values():
+            show_divergence(places[0])
+            if len(places) > 1:
+                show(f"  the same at {', '.join(dict.fromkeys(found.place for found in places[1:]))}")
         show(f"session {record.id[:8]}: {summary(recording, result)}")
     if result.divergences:
         raise typer.Exit(1)
@@ -73,6 +75,14 @@ def _shown(title: str) -> Callable[[Envelope], object]:
     return watch
 
 
+def by_change(divergences: Iterable[Divergence]) -> dict[tuple[str, ...], list[Divergence]]:
+    """The differences by what changed: one change can meet many requests."""
+    found: dict[tuple[str, ...], list[Divergence]] = {}
+    for one in divergences:
+        found.setdefault(one.change, []).append(one)
+    return found
+
+
 def show_divergence(found: Divergence) -> None:
     """Print a difference in two or three lines."""
     first, *rows = found.text.split("\n")
@@ -86,7 +96,7 @@ def summary(recording: Recording, result: Replayed) -> str:
     played = f"{pluralize(result.agents, 'agent')}, {pluralize(result.requests, 'request')}, {pluralize(result.calls, 'call')}"
     lasted = f"{seconds(recording.seconds)} when recorded"
     if result.divergences:
-        return f"differs from the recording ({pluralize(len(result.divergences), 'difference')}); {played} replayed"
+        return f"differs from the recording ({pluralize(len(by_change(result.divergences)), 'difference')}); {played} replayed"
     killed = f", of which {result.killed} died" if result.killed else ""
     more = f" in {result.processes} processes{killed}" if result.processes > 1 or killed else ""
     text = f"replayed without a difference: {played}{more}; $0, {lasted}"

@@ -38,11 +38,15 @@ class Divergence(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """One line, then the two lines that differ."""
-        place = f"{self.agent} turn {self.turn}" if self.turn else self.agent
-        about = f"{place}: {self.where}" + (f" line {self.line}" if self.line else "")
+        about = f"{self.place}: {self.where}" + (f" line {self.line}" if self.line else "")
         about += f" ({self.cause})" if self.cause else ""
         rows = [f"{mark} {_short(text)}" for mark, text in (("-", self.before), ("+", self.after)) if text]
         return "\n  ".join((f"{about} [{self.kind}]", *rows))
+
+    @property
+    def place(self) -> str:
+        """The agent and its turn."""
+        return f"{self.agent} turn {self.turn}" if self.turn else self.agent
 
     @property
     def change(self) -> tuple[str, str, str, str]:
