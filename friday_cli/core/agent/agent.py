@@ -209,23 +209,27 @@ class StopRun(Exception):
 
 
 class HookOutcome(msgspec.Struct, frozen=True):
-    """What the hooks of one event decided together. `reason` is for the model and the person, with the hook's name. `grant`
-    is the rule that an `allow` counts as. `context` is text for the model, marked with its origin. `stop` is why the run
-    ends, "" if it continues.
-
-    `arguments` replace those of the call, understood as its tool does; `rewritten` names the change for the receipt and
-    `note` for the model. `output` replaces the text of the result."""
+    """What the hooks of one event decided together."""
 
     decision: Literal["", "allow", "ask", "deny"] = ""
     reason: str = ""
+    """For the model and the person, with the hook's name."""
     grant: Rule | None = None
+    """The rule that an `allow` counts as."""
     context: str = ""
+    """Text for the model, marked with its origin."""
     stop: str = ""
+    """Why the run ends; "" if it continues."""
     arguments: dict[str, Any] | None = None
+    """They replace those of the call, understood as its tool does."""
     rewritten: str = ""
+    """Names the change of the arguments for the receipt."""
     note: str = ""
+    """Names the change of the arguments for the model."""
     output: str | None = None
+    """Replaces the text of the result."""
     limits: Limits = Limits()
+    """They can lower those of a run that begins."""
 
 
 class Hooks(Protocol):
@@ -318,11 +322,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, eq=False):
-    """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
-    model). `hooks` run programs of the person on events (None: none are configured). `code` checks what
-    changes did (None: it is not checked). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
-    event of `log`. `ledger`: what all sessions of the person use (None: nothing is counted). `traceparent` is the trace context of the program
-    that started this one; `trace(path, call)` that of an agent's call or request (None: no telemetry)."""
+    """The services that all agents of a session share."""
 
     log: Log
     approvals: ApprovalQueue
@@ -330,15 +330,23 @@ class Services(msgspec.Struct, eq=False):
     policy: Policy
     rng: random.Random
     taint: TaintTracker
+    """Tracks the untrusted text that the agents read; it must get every event of `log`."""
     ledger: Ledger | None = None
+    """What all sessions of the person use; None: nothing is counted."""
     rate_limiters: dict[str, RateLimiter] = {}
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
+    """Checks supervised results; None: the sub-agent's own model does."""
     hooks: Hooks | None = None
+    """Run programs of the person on events; None: none are configured."""
     code: ChangeChecks | None = None
+    """Checks what changes did; None: it is not checked."""
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
+    """Returns the state of the rate limit of a key that other processes share."""
     traceparent: str = ""
+    """The trace context of the program that started this one."""
     trace: Callable[[str, str], str] | None = None
+    """Returns the trace context of an agent's call or request, by path and call; None: no telemetry."""
 
     def rate_limiter(self, key: str) -> RateLimiter:
         """The rate limiter of a `rate_limit_key`, created at first use."""

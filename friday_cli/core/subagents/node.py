@@ -32,16 +32,7 @@ def require_text(text: str) -> None:
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """The task of a sub-agent.
-    `max_depth` is how deep agents may be nested at and below it; the main agent is 0.
-
-    The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
-    Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
-    includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
-    `forecast`: what such a delegation usually uses. `budget` pays for it instead of its parent's. `verify` checks its result
-    before its run ends; the agent corrects what it returns. `forget`: once it has ended, only the log knows it and what it
-    started, for a parent of very many. `with_person`: a person has taken it over from its start. `batch`: as in `AgentStarted`.
-    """
+    """The task of a sub-agent."""
 
     profile: str
     task: str
@@ -49,19 +40,32 @@ class SubagentTask(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     """They can only lower those of its profile. `time_s` counts for it and for the sub-agents that it waits for."""
     max_depth: int | None = None
+    """How deep agents may be nested at and below it; the main agent is 0."""
     call_id: str = ""
     batch: str = ""
+    """As in `AgentStarted`."""
     background: bool = False
+    """Its parent does not wait for it."""
     fork: bool = False
+    """It starts with its parent's conversation."""
     schema: dict[str, Any] | None = None
+    """A JSON Schema that the result must match."""
     workspace: Any = None
+    """A separate Workspace; None: its parent's."""
     self_contained: bool = False
+    """The task includes all input, so a result without tool calls is not suspicious."""
     preface: str = ""
+    """Text before the task in its first message."""
     forecast: Forecast | None = None
+    """What such a delegation usually uses."""
     budget: Budget | None = None
+    """Pays for it instead of its parent's."""
     verify: Verify | None = None
+    """Checks its result before its run ends; the agent corrects what it returns."""
     forget: bool = False
+    """Once it has ended, only the log knows it and what it started, for a parent of very many."""
     with_person: bool = False
+    """A person has taken it over from its start."""
 
 
 class SpawnEstimate(NamedTuple):
@@ -73,21 +77,24 @@ class SpawnEstimate(NamedTuple):
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """What other agents may know of an agent. `end` is how its newest run ended, None while it is open; `kept` is the
-    newest good result of all its runs. `usage` includes its descendants; `duration_s` is active seconds of that run.
-    `result_chars`: characters of its result that its parent reads at once."""
+    """What other agents may know of an agent."""
 
     path: str
     profile: str
     task: str
     status: Status
     end: RunResult | None = None
+    """How its newest run ended; None while it is open."""
     usage: Usage = Usage()
+    """With that of its descendants."""
     duration_s: float = 0.0
+    """Active seconds of that run."""
     receipt: Receipt = Receipt()
     model: str = ""
     kept: RunResult | None = None
+    """The newest good result of all its runs."""
     result_chars: int = RESULT_CHARS
+    """Characters of its result that its parent reads at once."""
 
     @property
     def earlier(self) -> RunResult | None:

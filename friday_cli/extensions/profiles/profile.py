@@ -48,49 +48,55 @@ class ExternalAgent(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A kind of sub-agent.
-
-    `allowed_tools`: None = not set (`TOOLS.by_default`), () = none, "*" = all tools of the parent. `only`, `deny`: rules such
-    as `bash(git *)`; a tool in `only` is limited to these calls. `timeout`: active seconds; `max_cost`: US dollars; None =
-    default of the settings. Empty `model`, `effort`, `mode`: those of the parent. `supervision`: can only be stricter than
-    that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
-    all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
-    default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
-    `mcp_servers`: MCP servers whose tools it may use, if its parent may; `mcp_inline`: those of them that it defines itself, as
-    written. `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load
-    (None: those of its parent); `preload_skills`: those that are in its first message. `external`: the program that does its work.
-    """
+    """A kind of sub-agent. A limit that is None, and an empty `model`, `effort` or `mode`, is that of the settings or of its parent."""
 
     name: str
     description: str
     prompt: str
     max_token_budget: int | None = None
     allowed_tools: tuple[str, ...] | Literal["*"] | None = None
+    """None: not set (`TOOLS.by_default`); (): none; "*": all tools of the parent."""
     disallowed_tools: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    """Rules such as `bash(git *)`; a tool in them is limited to these calls."""
     deny: tuple[str, ...] = ()
+    """Rules for calls that are refused."""
     max_iterations: int | None = None
     timeout: float | None = None
+    """Active seconds of a run."""
     max_cost: float | None = None
+    """US dollars."""
     model: str = ""
     effort: Effort | Literal[""] = ""
     sub_agents: tuple[str, ...] | Literal["*"] = ()
+    """Profiles that it may delegate to; "*": all."""
     memory: Memory = "read"
     mode: ConfiguredMode | Literal[""] = ""
     supervision: Supervision | Literal[""] = ""
+    """Can only be stricter than that of the parent."""
     isolation: Literal["", "worktree"] = ""
+    """"worktree" for a separate git worktree."""
     project_context: bool = False
+    """Whether its prompt includes AGENTS.md."""
     temperature: float | None = None
+    """For sampling, from 0 to 2; None: the model's default."""
     result_chars: int | None = None
+    """Characters of its result that its parent reads at once, if the settings allow as many."""
     path: str = ""
     origin: Origin = "user"
     mcp_servers: tuple[str, ...] = ()
+    """MCP servers whose tools it may use, if its parent may."""
     mcp_inline: dict[str, dict[str, Any]] = {}
+    """Those of its MCP servers that it defines itself, as written."""
     imported: bool = False
+    """Whether it was written for another tool."""
     skills: tuple[str, ...] | None = None
+    """Patterns for the names of the skills that it may see and load; None: those of its parent."""
     preload_skills: tuple[str, ...] = ()
+    """Skills that are in its first message."""
     notices: tuple[str, ...] = ()
     external: ExternalAgent | None = None
+    """The program that does its work; None: a model does."""
 
     @property
     def program(self) -> str:
