@@ -109,11 +109,13 @@ def _is_whole(work: Path, path: Path, layout: Layout) -> bool:
         return False
     try:
         with closing(layout.connect(work)) as db:
-            for table in layout.tables:
+            made = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            derived = {row[0] for row in db.execute(made)} - {*layout.tables}
+            for table in (*layout.tables, *sorted(derived)):
                 found = db.execute(f"SELECT * FROM {table}")
                 names = [column[0] for column in found.description]
                 for row in found:  # a text that is no UTF-8 is no damage for SQLite
-                    if not layout.fits(table, dict(zip(names, row, strict=True))):
+                    if table in layout.tables and not layout.fits(table, dict(zip(names, row, strict=True))):
                         return False
             return bool(db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
     except (DatabaseDamaged, UnicodeDecodeError):

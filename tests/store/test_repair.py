@@ -285,3 +285,11 @@ async def test_rows_that_fit_no_column_are_left_out(path: Path) -> None:
     damage(path, [len(content_of(path)) // PAGE])
     found = repair(path)
     assert (found.kept is not None, found.left_out >= 2, found.sessions) == (True, True, COUNT)
+
+
+async def test_a_text_that_is_no_utf8_in_a_table_made_from_others_is_damage(path: Path) -> None:
+    logs = await fill(path)
+    sql(path, "UPDATE agents SET status = CAST(x'ff7b' AS TEXT) WHERE path = 'a' AND session = 3")
+    assert whole(path), "SQLite finds nothing wrong"
+    assert repair(path).kept is not None
+    assert await saved(path, logs) == (COUNT, sum(map(len, logs.values())))
