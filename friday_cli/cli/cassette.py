@@ -11,6 +11,7 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.frontends.options import map_tool
 from friday_cli.session.replay.cassette import FOLDER, Cassettes
 from friday_cli.session.replay.clock import run
@@ -113,7 +114,7 @@ def show_(name: str = CASSETTE, folder: str = FROM) -> None:
                 ", ".join(call.name for call in reply.calls) if reply and reply.calls else reply.text if reply else ""
             )
             what = what or (request.failure.message if request.failure else "")
-            show(f"  {request.number} turn {request.turn} ({purpose}): {' '.join(what.split())[:100]}")
+            show(f"  {request.number} turn {request.turn} ({purpose}): {sanitize_line(what, 100)}")
 
 
 def accept(
@@ -165,7 +166,7 @@ def _played(shelf: Cassettes, name: str, *, go_on: bool = False) -> tuple[Record
 def _contents(shelf: Cassettes, name: str) -> tuple[int, int, str]:
     recording = read_recording(shelf.read(name, working_folder()))
     task = recording.processes[0].prompts[0].start.task if recording.processes[0].prompts else ""
-    return len(recording.profiles), sum(map(len, recording.requests.values())), task
+    return len(recording.profiles), sum(map(len, recording.requests.values())), sanitize_line(task, 200)
 
 
 def _show_changes(results: dict[str, Replayed]) -> None:

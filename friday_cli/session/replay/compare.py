@@ -39,7 +39,7 @@ class Divergence(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """One line, then the two lines that differ."""
         about = f"{self.place}: {self.where}" + (f" line {self.line}" if self.line else "")
-        about += f" ({self.cause})" if self.cause else ""
+        about = sanitize_line(about + (f" ({self.cause})" if self.cause else ""), 2 * SHOWN)
         rows = [f"{mark} {_short(text)}" for mark, text in (("-", self.before), ("+", self.after)) if text]
         return "\n  ".join((f"{about} [{self.kind}]", *rows))
 

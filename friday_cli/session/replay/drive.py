@@ -28,6 +28,8 @@ from .answers import ReplayAnswers
 from .compare import Divergence
 from .recording import PersonAct, PersonPrompt, RecordedProcess, Recording, images_of
 
+FLAGS = ("limits.", "agents.", "context.", "fallback_model", "subagent_model")
+"""Settings of the recorded command line that hold in a replay: a cassette of others must not decide about more."""
 GRACE_S = 1.0
 """Seconds of the replay that a process which was killed is given beyond the recorded ones."""
 MOST_S = 7 * 86_400.0
@@ -135,7 +137,7 @@ class _Process:
             allow=found.allow,
             deny=found.deny,
             attended=found.attended,
-            flags=dict(found.flags),
+            flags={name: value for name, value in found.flags.items() if name.startswith(FLAGS)},
             resume=self._recording.session if process.history else None,
             no_mcp=True,
             map_tool=self._options.map_tool,
