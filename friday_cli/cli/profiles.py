@@ -18,7 +18,10 @@ from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.create import create
+from friday_cli.extensions.profiles.external import KNOWN
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
+from friday_cli.extensions.profiles.profile import ExternalAgent
+from friday_cli.external_agents.programs import readiness
 from friday_cli.session.mcp_settings import read_servers
 from friday_cli.system.paths import working_folder
 
@@ -50,6 +53,10 @@ def list_(as_json: bool = JSON) -> None:
         output.show_json(document)
         return
     _show(found)
+    for name in KNOWN:
+        if name not in found.found:
+            state = readiness(ExternalAgent(name), os.environ.get("PATH"))
+            output.remark(f'another program, by `friday ask --profile {name} "..."`: {state}')
     for message in (*found.announcements, *map(str, found.problems)):
         output.remark(message)
     unused = [] if context.trust_status.ok else [name for name in context.trust_status.files if name.endswith(".md")]
@@ -63,7 +70,10 @@ def show(
     ),
 ) -> None:
     """Show the source, permissions and prompt of a profile."""
-    for row in render.show(load_context().profiles().get(name)).rstrip("\n").split("\n"):
+    profile = load_context().profiles().named(name)
+    if profile.external is not None:
+        output.remark(f"its work is done by {readiness(profile.external, os.environ.get('PATH'))}")
+    for row in render.show(profile).rstrip("\n").split("\n"):
         start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
         head = start[0] if start else ""
         output.show_hanging(len(head), (head, ""), (row[len(head) :], ""))
@@ -147,8 +157,12 @@ def _show(found: Profiles) -> None:
     width = max((len(row[0]) for row in rows), default=0) + 2
     for name, origin, tools, limits, delegates, description in rows:
         count = f"{tools} tool{'' if tools == '1' else 's'}" if tools.isdigit() else f"{tools} tools"
+        program = found.found[name].external
+        runs = "" if program is None else f"runs on {readiness(program, os.environ.get('PATH'))}"
         facts = " · ".join(
-            part for part in (origin, count, limits, "" if delegates == "none" else f"delegates to {delegates}") if part
+            part
+            for part in (runs, origin, count, limits, "" if delegates == "none" else f"delegates to {delegates}")
+            if part
         )
         output.show_hanging(width, (f"{name:<{width}}", "cyan"), (facts, "dim"))
         output.show_hanging(width, (" " * width, ""), (description, ""))

@@ -103,6 +103,8 @@ class Meter:
             await self._serve(ServedConnection(reader, writer))
         except (OSError, ProtocolError, EOFError):
             pass  # the program hung up, or does not speak HTTP
+        except asyncio.CancelledError:
+            pass  # the meter is being closed: asyncio would print it as an error of this connection
         except Exception:
             log.exception("meter of %s", self._agent.path)
         finally:

@@ -4,6 +4,7 @@ and the files of its home. Tried versions are those of `tests/counterparts`."""
 from __future__ import annotations
 
 import json
+import shutil
 
 import msgspec
 
@@ -130,6 +131,16 @@ def program_of(external: ExternalAgent) -> KnownProgram:
     path = "/v1" if external.wire == "openai" else ""
     told = {base: f"{{url}}{path}", key: "{token}"} if base else {}
     return KnownProgram(external.argv, "", external.wire, metered_env=told)
+
+
+def readiness(external: ExternalAgent, path: str | None) -> str:
+    """What a program is for `friday profiles`: its name and that it is installed in the folders of `path`, or how to install it. It is not
+    started."""
+    program = program_of(external)
+    name = program.argv[0].rpartition("/")[2]
+    if shutil.which(program.argv[0], path=path) is not None:
+        return f"{name}, ready"
+    return f"{name}, not installed" + (f": npm i -g {program.package}" if program.package else "")
 
 
 _BY_WIRE: dict[Wire, tuple[str, str]] = {

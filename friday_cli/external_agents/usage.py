@@ -30,9 +30,11 @@ class UsageReader:
             if len(self._rest) + len(data) <= MAX_LINE:
                 self._rest += data
             return
-        whole, self._rest = self._rest + data[:end], data[end + 1 :]
-        if b"sage" in whole:
-            for line in whole.split(b"\n"):
+        first = data.index(b"\n")
+        self._read(self._rest + data[:first])
+        self._rest = data[end + 1 :]
+        if data.find(b"sage", first, end) >= 0:  # most of a stream is passed on without a copy
+            for line in data[first:end].split(b"\n"):
                 self._read(line)
 
     def finish(self) -> None:

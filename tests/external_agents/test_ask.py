@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.cli import run
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.session.session import Options, Session
@@ -145,3 +146,20 @@ def test_every_known_program_has_a_row_and_a_profile() -> None:
 
     assert tuple(PROGRAMS) == KNOWN
     assert sorted(KNOWN) == sorted(file.stem for file in Path(shipped_folder(), "external").glob("*.md"))
+
+
+def test_the_list_of_profiles_says_what_can_be_started_and_how_to_install_it(
+    robot: Robot, capsys: pytest.CaptureFixture[str]
+) -> None:
+    robot.setenv("PATH", str(robot.home))
+    program = robot.home / "gemini"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert run(["profiles", "list"]) == 0
+    err = capsys.readouterr().err
+    assert '`friday ask --profile gemini "..."`: gemini, ready' in err
+    assert "codex-acp, not installed: npm i -g @agentclientprotocol/codex-acp" in err
+    assert run(["profiles", "show", "codex"]) == 0
+    shown = capsys.readouterr()
+    assert "its work is done by codex-acp, not installed" in shown.err
+    assert "200,000 tokens, 60 turns, 1800 s" in shown.out
