@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,23 @@ from friday_cli.view import SessionView
 
 WAIT_S = 5.0
 """Seconds that something must need the person: who answers sooner has seen it."""
+LONG_TURN_S = 10.0
+"""The end of a longer turn is told."""
 COMMAND_S = 10.0
 """Seconds after which the command is stopped."""
+
+
+class LongTurn:
+    """Tells when a turn of the main agent ended that took long."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def ended(self, working: bool) -> bool:
+        """Whether a long one has just ended. `working`: whether the main agent is at work now."""
+        now, since = time.monotonic(), self._since
+        self._since = (since or now) if working else None
+        return not working and since is not None and now - since > LONG_TURN_S
 
 
 class PersonNotifier:
@@ -27,6 +43,8 @@ class PersonNotifier:
     def __init__(self, cwd: Path, say: Callable[[str], None], *, wait_s: float = WAIT_S) -> None:
         self._cwd, self._say, self._wait_s = cwd, say, wait_s
         self._open: dict[str, asyncio.TimerHandle] = {}
+        self._told: set[str] = set()
+        """Questions and permissions: each is told once, whoever looks at it meanwhile."""
         self._running: set[asyncio.Task[None]] = set()
         self._failed = False
 
@@ -40,9 +58,14 @@ class PersonNotifier:
             needs["cap"] = "a cap is reached"
         for gone in self._open.keys() - needs.keys():
             self._open.pop(gone).cancel()
-        for new in needs.keys() - self._open.keys():
+        for new in needs.keys() - self._open.keys() - self._told:
             loop = asyncio.get_running_loop()
-            self._open[new] = loop.call_later(self._wait_s, self.tell, f"needs you: {needs[new]}")
+            self._open[new] = loop.call_later(self._wait_s, self._due, new, f"needs you: {needs[new]}")
+
+    def _due(self, name: str, text: str) -> None:
+        if name != "cap":
+            self._told.add(name)
+        self.tell(text)
 
     def tell(self, text: str) -> None:
         """Run the command now."""

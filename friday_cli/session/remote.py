@@ -13,7 +13,14 @@ from friday_cli import __version__
 from friday_cli.core.eventlog.log import AT_ONCE
 from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.jsonrpc.connection import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    ConnectionEnded,
+    RpcConnection,
+    RpcError,
+)
 from friday_cli.jsonrpc.framing import FramingError, Lines
 from friday_cli.store.listing import last_event, run_query
 from friday_cli.store.store import Store
@@ -39,6 +46,8 @@ class _Link:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.facts: SessionFacts | None = None
+        self.version = ""
+        """Of the owner's Friday."""
         self.events: deque[Envelope] = deque()
         self.came = asyncio.Event()
         self._room = asyncio.Event()
@@ -65,8 +74,9 @@ class _Link:
         try:
             async with asyncio.timeout(HELLO_S):
                 told = await link._rpc.request("hello", {"protocol": wire.PROTOCOL, "friday": __version__})
+            link.version = sanitize_line(str(told.get("friday", "")), 40)
             if told.get("protocol") != wire.PROTOCOL:
-                raise wire.other_version(__version__, str(told.get("friday", ""))[:40])
+                raise wire.other_version(__version__, link.version)
             link.facts = decoded(told["facts"], SessionFacts)
             return link
         except RpcError as error:
@@ -140,7 +150,7 @@ class _Link:
 
     def _take_in(self, method: str, params: dict[str, Any]) -> None:
         if method == "event":
-            self.events.append(decoded(params["event"], Envelope))
+            self.events.append(_envelope(params["event"]))
             self.came.set()
             if len(self.events) >= MOST_WAITING:
                 self._room.clear()
@@ -148,6 +158,16 @@ class _Link:
             self.facts = decoded(params["facts"], SessionFacts)
         elif method == "output" and (on_output := self._outputs.get(params["output"])) is not None:
             on_output(str(params["text"]))
+
+
+def _envelope(data: dict[str, Any]) -> Envelope:
+    """An event; for a stored one that only another version knows, a notice in its place."""
+    try:
+        return decoded(data, Envelope)
+    except msgspec.ValidationError:
+        kind = sanitize_line(str(data["event"]["kind"]), 40)
+        words = f"Event {data['seq']} ({kind}) is of another version of Friday and is not shown here."
+        return decoded(data | {"event": {"kind": "notice", "text": words, "level": "warning"}}, Envelope)
 
 
 class RemoteSession:
@@ -193,6 +213,12 @@ class RemoteSession:
         result: R = decoded(told.get("result"), result_type(command))
         return result
 
+    async def reopen(self, wanted: wire.Reopening) -> None:
+        """Let the owner open the session again with other options. Raises FridayError; then it has those that it had."""
+        told = await self._request("reopen", {"with": encoded(wanted)})
+        if "failed" in told:
+            raise wire.raised(told["failed"])
+
     async def end(self) -> None:
         """Let the owner stop all agents and end."""
         await self._request("end", {})
@@ -205,6 +231,8 @@ class RemoteSession:
         except ConnectionEnded:
             raise FridayError(f"The process of session {self.id[:8]} has ended.") from None
         except RpcError as error:
+            if error.code in (METHOD_NOT_FOUND, INVALID_PARAMS) and self._link.version != __version__:
+                raise wire.unknown_there(self._link.version) from None
             raise FridayError(error.message) from None
 
     async def history(self) -> list[Envelope]:

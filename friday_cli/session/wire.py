@@ -1,6 +1,6 @@
 """What goes through the socket of a session: JSON-RPC, one object a line.
 
-Requests of a frontend: `hello` (first), `follow`, `do`, `end`. The owner sends `event`, `facts` and `output`. An event is what
+Requests of a frontend: `hello` (first), `follow`, `do`, `reopen`, `end`. The owner sends `event`, `facts` and `output`. An event is what
 `stream-json` and the log have. A frontend reads the log first, then follows from there.
 """
 
@@ -9,14 +9,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol import errors
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
+from friday_cli.core.protocol.provider import Effort
 
 PROTOCOL = 1
 """Goes up when a side of an earlier version could misunderstand one of this version."""
 MOST_SENT, MOST_RECEIVED = 32 * 1024 * 1024, 128 * 1024 * 1024
 """Bytes of a message from a frontend (a message with pictures), and to it."""
 READ_BYTES = 256 * 1024
+
+
+class Reopening(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Options with which the owner opens its session again; those that are not set stay, None: as the settings say."""
+
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    effort: Effort | msgspec.UnsetType | None = msgspec.UNSET
+    mode: msgspec.UnsetType | None = msgspec.UNSET
+    add_dirs: tuple[str, ...] = ()
+    """Absolute folders beside those that it has."""
 
 
 class StreamChannel:
@@ -66,6 +79,14 @@ def raised(data: dict[str, Any]) -> FridayError:
     if kind is BudgetSpent:
         return BudgetSpent(text, hint=hint, needed=int(data.get("needed", 0)))
     return UsageError(text, hint=hint) if kind is UsageError else FridayError(text, hint=hint)
+
+
+def unknown_there(theirs: str) -> UsageError:
+    """The error where a request is not known to an owner of another version."""
+    return UsageError(
+        f"The process of this session runs Friday {theirs} and cannot do this.",
+        hint="`/stop` ends it; `friday attach` then resumes the session with the Friday that is installed.",
+    )
 
 
 def other_version(mine: str, theirs: str) -> UsageError:

@@ -11,14 +11,23 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.session import wire
+from friday_cli.session.commands import Stop
 from friday_cli.session.port import SessionPort
 from friday_cli.view import SessionView
 from friday_cli.view.follower import SessionFollower
 
-from ..person_notifier import PersonNotifier
+from ..person_notifier import LongTurn, PersonNotifier
 from .server import SessionServer
+
+if TYPE_CHECKING:
+    from friday_cli.session.open_context import Options
 
 log = logging.getLogger(__name__)
 
@@ -83,48 +92,89 @@ def run_in_background(work: Callable[[Starter], int]) -> int:
 
 
 class BackgroundOwner:
-    """Serves a session without a terminal. `stop` is called when a frontend or a signal lets the process end."""
+    """Serves a session without a terminal; a `SessionOwner`. `options`: those that it was opened with."""
 
-    def __init__(self, session: SessionPort, stop: Callable[[], object]) -> None:
-        self._session, self._stop = session, stop
-        self._ending = False
+    def __init__(self, session: SessionPort, options: Options) -> None:
+        self.session, self._options = session, options
+        self.ending = False
+        """Whether a frontend or a signal let it end."""
+        self._stopping: asyncio.Task[int] | None = None
         self._changed = asyncio.Event()
-        self._server = SessionServer(session, self.end, self._changed.set)
+        self._server = SessionServer(session, self)
         self._follower: SessionFollower | None = None
         self._view = SessionView()
-        self._notifier = PersonNotifier(Path.cwd(), log.warning)
+        self._notifier, self._turn = PersonNotifier(options.cwd, log.warning), LongTurn()
 
     def open(self) -> None:
         """Serve the session from now on. Raises FridayError."""
         self._server.open()
+        self._follow()
 
     async def until_unused(self) -> None:
         """Return when no agent works, no question is open and no frontend is connected: then everything is on disk, and whoever
         comes later resumes the session. Returns at once when the process is to end."""
-        self._follower = SessionFollower(self._session, self._on_event, after=self._session.since, lull_s=1.0)
+        while not self.ending:
+            self._changed.clear()
+            await asyncio.sleep(SETTLE_S)
+            await self._server.opened.wait()
+            if not self._server.clients and self.session.facts.idle and not self.session.facts.at_work:
+                return
+            await self._changed.wait()
+
+    def _follow(self) -> None:
+        self._follower = SessionFollower(self.session, self._on_event, after=self.session.since, lull_s=1.0)
+
+    async def reopen(self, wanted: wire.Reopening) -> SessionPort:
+        """See `SessionOwner.reopen`. Where the options that it had do not open it either, this ends."""
+        from friday_cli.session.session import Session
+
+        set_ = {
+            name: value for name in ("model", "effort", "mode") if (value := getattr(wanted, name)) is not msgspec.UNSET
+        }
+        before = msgspec.structs.replace(self._options, resume=self.session.id, mode=self.session.facts.mode)
+        dirs = (*before.add_dirs, *(Path(folder) for folder in wanted.add_dirs))
+        self._options = msgspec.structs.replace(before, add_dirs=dirs, **set_)
+        await self.session.close()
         try:
-            while not self._ending:
-                self._changed.clear()
-                await asyncio.sleep(SETTLE_S)
-                if not self._server.clients and self._session.facts.idle and not self._session.facts.at_work:
-                    return
-                await self._changed.wait()
+            self.session = await Session.open(self._options)
+        except FridayError:
+            self._options = before
+            try:
+                self.session = await Session.open(before)
+            except FridayError:
+                self.ending = True
+            raise
         finally:
-            await self._follower.cancel()
+            if not self.ending:
+                self._server.session = self.session
+                self._follow()
+            self._changed.set()
+        return self.session
+
+    def frontends_changed(self) -> None:
+        """See `SessionOwner`."""
+        self._changed.set()
 
     async def close(self) -> None:
-        """Serve no longer."""
+        """Serve no longer, and close the session."""
+        if self._stopping is not None:
+            await asyncio.gather(self._stopping, return_exceptions=True)
+        if self._follower is not None:
+            await self._follower.cancel()
         await self._notifier.close()
         await self._server.close()
+        await self.session.close()
 
     def _on_event(self, envelope: Envelope, replayed: bool) -> None:
         if envelope.seq is not None:
             self._changed.set()
             self._view.apply(envelope)
-            self._notifier.follow(self._view if not self._server.clients else SessionView())  # else a frontend tells
+            self._notifier.follow(self._view)
+            if self._turn.ended(any(agent.path == "a" for agent in self._view.working)):
+                self._notifier.tell("is done")
 
     def end(self) -> None:
-        """Stop, and let `until_unused` return."""
-        self._ending = True
+        """Stop all agents, and let `until_unused` return."""
+        self.ending = True
         self._changed.set()
-        self._stop()
+        self._stopping = asyncio.ensure_future(self.session.do(Stop()))

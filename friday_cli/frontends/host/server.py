@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from friday_cli import __version__
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.diagnostics.log_file import report_defect
 from friday_cli.jsonrpc.connection import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines
@@ -32,15 +32,28 @@ LAG_S = 30.0
 connects again, and live events that wait are merged meanwhile."""
 
 
-class SessionServer:
-    """Listens from `open` to `close`. `on_end` is called when a frontend lets the owner end; `on_change` when a frontend came or
-    left."""
+class SessionOwner(Protocol):
+    """The process of a session, as its frontends reach it."""
 
-    def __init__(
-        self, session: SessionPort, on_end: Callable[[], object], on_change: Callable[[], object] = lambda: None
-    ) -> None:
-        self.session = session
-        self.on_end, self._on_change = on_end, on_change
+    def end(self) -> None:
+        """Let it stop all agents and end."""
+
+    async def reopen(self, wanted: wire.Reopening) -> SessionPort:
+        """Close the session and open it again with other options, or with those that it had where that fails. Gives the open
+        session. Raises FridayError."""
+
+    def frontends_changed(self) -> None:
+        """A frontend came or left."""
+
+
+class SessionServer:
+    """Listens from `open` to `close`, for the `owner` of a session."""
+
+    def __init__(self, session: SessionPort, owner: SessionOwner) -> None:
+        self.session, self.owner = session, owner
+        self.opened = asyncio.Event()
+        """Not set while the session is opened again."""
+        self.opened.set()
         self._clients: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
@@ -54,6 +67,19 @@ class SessionServer:
         """Listen. Raises FridayError."""
         self._socket = session_socket.listen(self.session.id)
         self._accepting = asyncio.create_task(self._accept(self._socket), name="accept frontends")
+
+    async def reopen(self, wanted: wire.Reopening) -> None:
+        """See `SessionOwner.reopen`. The frontends stay connected. Raises UsageError while agents are at work."""
+        if not self.opened.is_set():
+            raise UsageError("The session is being opened again already.")
+        if not self.session.facts.idle or self.session.facts.at_work:
+            count = pluralize(self.session.facts.at_work or 1, "agent")
+            raise UsageError(f"{count} at work, which this would stop.", hint="Esc stops them, or wait for their end.")
+        self.opened.clear()
+        try:
+            self.session = await self.owner.reopen(wanted)
+        finally:
+            self.opened.set()
 
     async def close(self) -> None:
         """Close all connections and remove the socket."""
@@ -85,11 +111,11 @@ class SessionServer:
             task = asyncio.create_task(self._serve(connection), name="serve a frontend")
             self._clients.add(task)
             task.add_done_callback(self._left)
-            self._on_change()
+            self.owner.frontends_changed()
 
     def _left(self, task: asyncio.Task[None]) -> None:
         self._clients.discard(task)
-        self._on_change()
+        self.owner.frontends_changed()
 
     async def _serve(self, connection: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
@@ -107,7 +133,7 @@ class _ServedFrontend:
     """One connected frontend."""
 
     def __init__(self, server: SessionServer, channel: wire.StreamChannel) -> None:
-        self._server, self._session, self._channel = server, server.session, channel
+        self._server, self._channel = server, channel
         self._greeted = False
         self._facts: SessionFacts | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -127,20 +153,25 @@ class _ServedFrontend:
 
     async def _handle(self, method: str, params: dict[str, Any]) -> Any:
         if method == "hello":
+            await self._server.opened.wait()
             return self._greet(params)
         if not self._greeted:
             raise RpcError(INVALID_REQUEST, "The first request must be `hello`.")
+        if method != "reopen":
+            await self._server.opened.wait()
         try:
             match method:
                 case "follow":
                     self._follow(int(params["after"]), float(params.get("lull_s", 0.0)))
                     return {}
+                case "reopen":
+                    return await self._reopen(commands.decoded(params["with"], wire.Reopening))
                 case "do":
                     return await self._do(
                         commands.decoded(params["command"], commands.AnyCommand), params.get("output")
                     )
                 case "end":
-                    self._server.on_end()
+                    self._server.owner.end()
                     return {}
         except (KeyError, TypeError, ValueError) as error:  # msgspec.ValidationError is one
             raise RpcError(INVALID_PARAMS, f"Invalid parameters: {error}"[:300]) from None
@@ -153,7 +184,7 @@ class _ServedFrontend:
         if not self._greeted:
             self._greeted = True
             self._tasks.append(asyncio.create_task(self._watch_facts(), name="facts for a frontend"))
-        self._facts = self._session.facts
+        self._facts = self._server.session.facts
         return {"protocol": wire.PROTOCOL, "friday": __version__, "facts": commands.encoded(self._facts)}
 
     async def _do(self, command: commands.Command[Any], output: object) -> dict[str, Any]:
@@ -162,31 +193,44 @@ class _ServedFrontend:
                 self.rpc.notify("output", {"output": output, "text": text})
 
         try:
-            result = await self._session.do(command, on_output)
+            result = await self._server.session.do(command, on_output)
         except FridayError as error:
             return {"failed": wire.failure(error)}
         finally:
             self._send_facts()
         return {"result": commands.encoded(result)}
 
+    async def _reopen(self, wanted: wire.Reopening) -> dict[str, Any]:
+        try:
+            await self._server.reopen(wanted)
+        except FridayError as error:
+            return {"failed": wire.failure(error)}
+        self._send_facts()
+        return {}
+
     def _follow(self, after: int, lull_s: float) -> None:
         self._tasks.append(asyncio.create_task(self._send_events(after, lull_s), name="events for a frontend"))
 
     async def _send_events(self, after: int, lull_s: float) -> None:
-        source = self._session.events(after, lull_s=min(max(lull_s, 0.0), 1.0))
-        async with aclosing(cast("AsyncGenerator[Envelope, None]", source)) as events:
-            try:
-                async for envelope in events:
-                    self._send_facts()
-                    self.rpc.notify("event", {"event": msgspec.to_builtins(envelope)})
-                    async with asyncio.timeout(LAG_S):
-                        await self._channel.drain()
-            except (TimeoutError, OSError):
-                return self._channel.abort()
+        session: SessionPort | None = None
+        while session is not self._server.session:  # another one when it was opened again
+            session = self._server.session
+            source = session.events(after, lull_s=min(max(lull_s, 0.0), 1.0))
+            async with aclosing(cast("AsyncGenerator[Envelope, None]", source)) as events:
+                try:
+                    async for envelope in events:
+                        after = envelope.seq or after
+                        self._send_facts()
+                        self.rpc.notify("event", {"event": msgspec.to_builtins(envelope)})
+                        async with asyncio.timeout(LAG_S):
+                            await self._channel.drain()
+                except (TimeoutError, OSError):
+                    return self._channel.abort()
+            await self._server.opened.wait()
         self._channel.close()
 
     def _send_facts(self) -> None:
-        if (now := self._session.facts) != self._facts:
+        if self._server.opened.is_set() and (now := self._server.session.facts) != self._facts:
             self._facts = now
             self.rpc.notify("facts", {"facts": commands.encoded(now)})
 

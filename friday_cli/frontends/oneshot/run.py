@@ -22,7 +22,7 @@ from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.session.attachments import PromptText
-from friday_cli.session.session import Session
+from friday_cli.session.session import Options, Session
 from friday_cli.system.paths import working_folder
 from friday_cli.view.follower import SessionFollower
 
@@ -179,7 +179,7 @@ async def _ask(
 
         try:
             if values["background"]:
-                run.serve()
+                run.serve(options)
             if prompt.startswith("/") and not agent:
                 trusted = values["trust"] or steering is not None
                 command = await read_command(session, prompt, steering or cwd, trusted=trusted)
@@ -334,11 +334,11 @@ class _OneShotRun:
             raise unsaved
         return code
 
-    def serve(self) -> None:
+    def serve(self, options: Options) -> None:
         """Let other frontends use the session, and wait for them at the end. Raises FridayError."""
         from ..host.owner import BackgroundOwner
 
-        self._owner = BackgroundOwner(self._session, self._stop)
+        self._owner = BackgroundOwner(self._session, options)
         self._owner.open()
         self._signals.on_first = self._owner.end
 

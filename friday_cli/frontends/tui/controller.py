@@ -157,11 +157,10 @@ class SessionController:
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
         was open."""
-        if self.remote is not None and changes.get("resume") == self.remote.id:
-            return UsageError(
-                "This session runs in another process, so it cannot be opened again with other options here.",
-                hint="`/stop` ends it; then `friday -r` resumes it with them.",
-            )
+        if self.session is not None and changes.get("resume") == self.session.id:
+            if self.remote is not None:
+                return await self._reopen_there(self.remote, **changes)
+            self.keep(mode=self.session.facts.mode)  # it may have changed since the start
         shown, old = self.shown, self._made
         was = shown.id if shown and self.state.root else None
         try:
@@ -171,6 +170,21 @@ class SessionController:
                 raise
             await self.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
             return error
+        return None
+
+    async def _reopen_there(self, remote: RemoteSession, **changes: Any) -> FridayError | None:
+        """Let the process that owns the session open it again with these options."""
+        from friday_cli.session.wire import Reopening
+
+        known = self.options.add_dirs
+        sent = {name: value for name, value in changes.items() if name in ("model", "effort", "mode")}
+        added = tuple(str(folder) for folder in changes.get("add_dirs", ()) if folder not in known)
+        try:
+            await remote.reopen(Reopening(add_dirs=added, **sent))
+        except FridayError as error:
+            return error
+        self.keep(**changes)
+        self.fold.dirty.update(self.state.agents)  # all of it is drawn again
         return None
 
     async def _join(self, session: str | None) -> bool:

@@ -7,7 +7,6 @@ The terminal gets fixed texts and the name of the folder only.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 from textual.app import App
@@ -16,14 +15,12 @@ from textual.widgets._toast import ToastRack
 
 from friday_cli.core.text.sanitize import sanitize_line
 
-from ..person_notifier import PersonNotifier
+from ..person_notifier import LongTurn, PersonNotifier
 from .controller import SessionController
 from .terminal.program_status import ProgramStatus
 
 KEEP_TITLE, OLD_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 """Escape sequences: save the terminal's title, and restore it."""
-LONG_TURN_S = 10.0
-"""The end of a longer turn is notified."""
 
 
 class TerminalNotifier:
@@ -34,7 +31,7 @@ class TerminalNotifier:
         self.title = ""
         """The title of the terminal set here, "" for none."""
         self.status = ProgramStatus(self._write)
-        self._working_since: float | None = None
+        self._turn = LongTurn()
         self._person: PersonNotifier | None = None
 
     def ask_for_status(self) -> None:
@@ -71,19 +68,16 @@ class TerminalNotifier:
             self.title = title
             self._write(f"\x1b]0;{title}\x07")
         self.status.follow(controller.state, working=controller.working)
-        if self._person is None and controller.session is not None:
+        if (
+            self._person is None and controller.session is not None and controller.remote is None
+        ):  # else its owner runs it
             self._person = PersonNotifier(controller.options.cwd, controller.told.append)
         if self._person is not None:
             self._person.follow(controller.state)
-        now = time.monotonic()
-        if controller.working:
-            self._working_since = self._working_since or now
-        elif self._working_since is not None:
-            if now - self._working_since > LONG_TURN_S:
-                self.notify("Friday is done")
-                if self._person is not None:
-                    self._person.tell("is done")
-            self._working_since = None
+        if self._turn.ended(controller.working):
+            self.notify("Friday is done")
+            if self._person is not None:
+                self._person.tell("is done")
 
     async def close(self) -> None:
         """Run nothing of the person any more."""

@@ -115,8 +115,7 @@ async def _go_on(controller: SessionController) -> None:
     from ..host.owner import BackgroundOwner
 
     session = controller.require_session()
-    loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
-    owner = BackgroundOwner(session, lambda: stopping.add(asyncio.ensure_future(controller.interrupt())))
+    owner = BackgroundOwner(session, controller.options)
     try:
         owner.open()
         await controller.fold.stop(cancel=True)
@@ -125,11 +124,10 @@ async def _go_on(controller: SessionController) -> None:
             where = f"`friday attach {name}` opens it, `friday agents` lists it."
             print(f"friday: session {name} goes on in the background. {where}", flush=True)
             terminal.let_go()
-        loop.add_signal_handler(signal.SIGTERM, owner.end)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, owner.end)
         await owner.until_unused()
     finally:
         await owner.close()
-        await asyncio.gather(*stopping, return_exceptions=True)
         await controller.close()
 
 

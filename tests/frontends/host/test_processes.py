@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from friday_cli.session.commands import TakeOver
+from friday_cli.session.remote import RemoteSession
 from friday_cli.system import session_socket
 from tests.frontends.tui.terminal_fixture import Terminal, scripted
-from tests.session.harness import Harness, does
+from tests.session.harness import Harness, delegates, does
 
 ASKS = {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]}
 WAITS = "until test -e go || test $SECONDS -ge 60; do sleep 0.05; done; touch gone"
@@ -135,16 +138,44 @@ def test_what_happens_to_a_chat_at_work(harness: Harness, how: str) -> None:
     assert session_socket.sessions() == []
 
 
-def test_what_a_crash_interrupted_is_resumed_in_its_mode(harness: Harness) -> None:
-    play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}
-    model = scripted(harness.project, play)
+async def _take_over(session: str) -> None:
+    remote = await RemoteSession.connect(session)
+    assert remote is not None
+    await remote.do(TakeOver("a.1"))
+    await remote.close()
+
+
+WORKS = does(("bash", {"command": WAITS}))
+CRASHES = {
+    "it works": {"a": [WORKS]},
+    "a question is open": {"a": [does(("ask_user", {"question": "Which one?"}))]},
+    "a person has a sub-agent": {"a": [delegates("general"), WORKS], "a.1": [WORKS]},
+}
+
+
+@pytest.mark.parametrize("when", CRASHES)
+def test_what_a_crash_interrupted_is_resumed_in_its_mode(harness: Harness, when: str) -> None:
+    model = scripted(harness.project, CRASHES[when])
     friday("ask", "-b", "--yolo", "-m", model, "work", cwd=harness.project)
-    (row,) = until(lambda: [row for row in rows(harness.project) if row["at_work"]])
+    agents = 2 if "sub-agent" in when else 1
+
+    def begun() -> dict[str, Any] | None:
+        return next(
+            (r for r in rows(harness.project) if r["at_work"] == agents and ("open" not in when or r["questions"])),
+            None,
+        )
+
+    row = until(begun)
+    if agents == 2:
+        asyncio.run(_take_over(row["id"]))
     os.kill(row["pid"], signal.SIGKILL)
     until(lambda: gone(row["pid"]))
     (row,) = until(lambda: [row for row in rows(harness.project) if row["state"] == "interrupted"])
-    assert row["mode"] == "yolo"
+    assert (row["mode"], row["questions"]) == ("yolo", [])
     assert session_socket.sessions() == [], "the list removes the socket of a process that died"
+    if agents == 2:
+        assert "taken over by the user" in friday("sessions", "show", f"{row['id'][:8]}:a.1", cwd=harness.project)
+    assert "has ended" not in friday("agents", "answer", row["id"], "p1", "yes", cwd=harness.project, code=2)
     friday("config", "set", "model", model, cwd=harness.project)
     assert "mode yolo" in friday("agents", "resume", "--all", "--yes", cwd=harness.project)
     (row,) = until(lambda: [row for row in rows(harness.project) if row["pid"]])

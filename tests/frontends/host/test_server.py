@@ -17,9 +17,11 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope, HandedBack, PermissionAnswered, PermissionAsked, TextDelta
 from friday_cli.frontends.host import server as host
+from friday_cli.frontends.host.owner import BackgroundOwner
 from friday_cli.session import commands as c
 from friday_cli.session import wire
 from friday_cli.session.attachments import PromptText
+from friday_cli.session.open_context import Options
 from friday_cli.session.remote import RemoteSession
 from friday_cli.session.session import Session
 from friday_cli.system import session_socket
@@ -44,8 +46,7 @@ class Watched:
 
 @asynccontextmanager
 async def served(session: Session, frontends: int = 1) -> AsyncIterator[tuple[host.SessionServer, list[Watched]]]:
-    ended: list[str] = []
-    server = host.SessionServer(session, lambda: ended.append("end"))
+    server = host.SessionServer(session, BackgroundOwner(session, Options(Path.cwd())))
     server.open()
     watched: list[Watched] = []
     try:
