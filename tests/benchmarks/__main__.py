@@ -17,6 +17,7 @@ from datetime import date
 from pathlib import Path
 
 from tests.benchmarks import oneshot
+from tests.benchmarks.fleet import fleet
 from tests.benchmarks.folders import folders
 from tests.benchmarks.history import many, sessions
 from tests.benchmarks.mcp import servers
@@ -38,6 +39,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "tokens": tokens,
     "sessions": sessions,
     "many": many,
+    "fleet": fleet,
     "search": search,
     "mcp": servers,
     "pulse": pulse,

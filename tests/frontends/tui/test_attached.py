@@ -58,7 +58,7 @@ ROWS = [
     ("/rewind undo", "The rewind was undone", ()),
     ("/rewind 2 conversation", "Went back: the conversation", ()),
     ("/rewind undo", "The rewind was undone", ()),
-    ("/compact", "A summary.", ()),
+    ("/compact", "The context was compacted", ()),
     ("/review", "Third answer.", ()),
     ("/init", "Fourth answer.", ()),
     ("/effort high", "The effort is high now", ()),
@@ -150,7 +150,7 @@ async def test_a_model_that_cannot_be_used_changes_nothing(tmp_path: Path) -> No
     async with attached(tmp_path) as (chat, owner):
         await chat.say("/model nowhere/x", shows="Unknown provider")
         assert owner.session.facts.model.startswith("scripted/")
-        await chat.ask("three", shows="A summary.")
+        await chat.ask("three", shows="The session was resumed")
 
 
 async def test_what_another_frontend_changes_is_seen(tmp_path: Path) -> None:
