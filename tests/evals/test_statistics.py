@@ -55,7 +55,7 @@ def test_single_trials_have_wilsons_interval_and_the_rule_of_three() -> None:
 def test_tasks_of_one_origin_count_as_one() -> None:
     rows = [[1.0, 1.0]] * 4 + [[0.0, 0.0]] * 4
     apart, together = rate(outcomes(rows)), rate(outcomes(rows, list("aabbccdd")))
-    assert together.high - together.low > 1.2 * (apart.high - apart.low)
+    assert together.high - together.low > 1.1 * (apart.high - apart.low)
 
 
 def test_pairs_of_single_trials_are_compared_exactly() -> None:
