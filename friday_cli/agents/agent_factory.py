@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.limits import lowest
-from friday_cli.core.protocol.messages import Message, Usage
+from friday_cli.core.protocol.messages import Message
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
@@ -38,6 +38,7 @@ from .blueprint import AgentBlueprint, make_agent
 from .caller import Caller, budget_below, model_below
 from .child_limits import child_limits
 from .drivers import Drivers
+from .provider_pool import require_price
 from .servers import described, with_servers, without_server_notes
 from .shared_resources import SharedResources
 from .small_window import listed_tools
@@ -88,7 +89,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         provider = self.shared.providers.get(self.root.choice)
         caller = self.root.caller
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
-        _check_price(provider, budget)
+        require_price(provider, budget)
         fallback: Provider | None = None
         targets = self.tools.targets("a", persona, self.shared.services.policy.max_depth)
         new = NewAgent(tree, "a", persona, provider, rules, targets)
@@ -110,7 +111,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )
         if self.shared.settings.fallback_model:
             fallback, _ = self.shared.providers.named(self.shared.settings.fallback_model, "fallback_model")
-            _check_price(fallback, budget)
+            require_price(fallback, budget)
         blueprint = AgentBlueprint(
             new=new,
             profile=persona.name if persona else ROOT,
@@ -195,7 +196,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             above_budget = spec.budget or budget_below(parent, self.root.caller)
             limits = child_limits(profile, self.shared.settings.agents.delegation, spec.limits)
             budget = above_budget.child(path, tokens=limits.tokens, cost=limits.cost)
-            _check_price(provider, budget)
+            require_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
         inherited = {name: tool for name, tool in above.tools.items() if name != TASK_RESULT}
@@ -356,12 +357,3 @@ def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:
     from .output_schema import checker  # most tasks have none
 
     return checker(schema)
-
-
-def _check_price(provider: Provider, budget: Budget) -> None:
-    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
-    if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
-        raise UsageError(
-            f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
-            hint="Limit tokens instead, run `friday models --prices`, or set prices under [providers] in the config.",
-        )

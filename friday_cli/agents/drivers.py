@@ -29,6 +29,10 @@ class Drivers(msgspec.Struct, eq=False):
         """What does the work of `agent` in its next run."""
         shared = self.shared
         profile = shared.profiles.found.get(agent.profile) if agent.parent is not None else None
+        if profile is not None and profile.models:
+            from .ladder import LadderDriver  # few profiles have one
+
+            return LadderDriver(agent, profile, shared)
         if profile is None or profile.external is None:
             return ModelDriver(agent, shared.services)
         from friday_cli.external_agents.driver import ExternalDriver  # few sessions have external agents

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from friday_cli.config import Settings
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
@@ -133,3 +135,12 @@ class ProviderPool:
         if choice is None or not models.can_search(choice, self._settings, env=self.env):
             return None
         return self.get(choice, web_search=True)
+
+
+def require_price(provider: Provider, budget: Budget) -> None:
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
+    if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
+        raise UsageError(
+            f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
+            hint="Limit tokens instead, run `friday models --prices`, or set prices under [providers] in the config.",
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,16 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.evals.suite import Suite, load_suite
 from friday_cli.extensions.trust import is_trusted
 from friday_cli.system.paths import text_of, working_folder
+from friday_cli.system.project_search import repository_top
 
 from .eval_arms import read_arm
+from .eval_results import run_eval, show_results
 from .help import add_family
-from .output import remark, show, show_json, show_painted, show_table, when
+from .output import remark, show, show_painted, show_table, when
 from .project_context import load_context
 from .session_args import YES
 
 if TYPE_CHECKING:
-    from friday_cli.evals.baseline import Gate
-    from friday_cli.evals.results import EvalResults
-    from friday_cli.map.job import MapJob
     from friday_cli.map.store import MapStore
 
 TRUST = typer.Option(False, "--trust", help="Trust the commands of the suite for this run.")
@@ -48,6 +47,7 @@ def register(app: typer.Typer, about: str) -> None:
     commands: dict[str, Callable[..., None]] = {
         "run": run,
         "check": check,
+        "from-git": from_git,
         "status": status,
         "report": report,
         "retry": retry,
@@ -118,7 +118,24 @@ def run(
     flags = {name: _with_model(name, text, model) for name, text in given.items()}
     named = suite if found.shipped else text_of(Path(suite).resolve())
     job = eval_job(text_of(working_folder()), named, flags, trials=trials, cost=max_cost, parallel=parallel, seed=seed)
-    raise typer.Exit(asyncio.run(_run(job, found, form, yes=yes, gate=gate)))
+    raise typer.Exit(asyncio.run(run_eval(job, found, form, yes=yes, gate=gate)))
+
+
+def from_git(
+    *,
+    check: str = typer.Option(..., "--check", metavar="COMMAND", help="What decides, such as 'pytest -q {tests}'."),
+    since: str = typer.Option("", "--since", metavar="REF", help="Only commits after this one."),
+    most: int = typer.Option(20, "--most", metavar="N", min=1, max=500, help="Tasks that are made."),
+    setup: str = typer.Option("", "--setup", metavar="COMMAND", help="Run once for each task, before the trials."),
+    output: str = typer.Option("evals", "--output", metavar="FOLDER", help="Where the suite is written."),
+) -> None:
+    """Make a suite of the commits of this repository.
+
+    A commit becomes a task if it changes code and tests (at most 400 lines), and its tests fail before and pass after it, three times. The task is
+    the message of the commit. The commands run in the sandbox.
+
+    Exit codes: 0 a suite was written, 1 no commit makes a task, 2 usage error."""
+    raise typer.Exit(asyncio.run(_from_git(since, check, setup, most, Path(output))))
 
 
 def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
@@ -209,65 +226,29 @@ async def _check(suite: Suite, times: int) -> int:
     return 1 if wrong else 0
 
 
-async def _run(
-    job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool = False, gate: Gate | None = None
-) -> int:
-    from friday_cli.evals.baseline import Gate, judge
-    from friday_cli.evals.results import eval_results
-    from friday_cli.evals.run import EvalRun
-    from friday_cli.llm.transport import aclose_all
-    from friday_cli.map.store import MapStore
+async def _from_git(since: str, check: str, setup: str, most: int, output: Path) -> int:
+    from friday_cli.evals.from_git import tasks_of_commits, write_suite
 
-    from .map import watch_signals
-    from .map_progress import progress_frontend
-
-    arms: Mapping[str, str] = job.options["arms"]
-    store, frontend = MapStore(job.folder, os.environ), progress_frontend(yes=yes)
-    running = EvalRun(
-        job, suite, [read_arm(name, flags) for name, flags in arms.items()], store, frontend, rescore=rescore
+    folder = working_folder()
+    top = repository_top(folder)
+    if top is None:
+        raise UsageError(f"{folder} is not in a git repository.")
+    kept, seen = [], 0
+    settings = load_context().settings
+    async for found in tasks_of_commits(top, since, settings, os.environ, check=check, setup=setup, most=most):
+        seen += 1
+        sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
+        show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
+        if not found.check.problem:
+            kept.append(found.task)
+    if not kept:
+        remark(f"none of {pluralize(seen, 'commit')} that change code and tests makes a task; no suite was written")
+        return 1
+    await asyncio.to_thread(write_suite, output, top, kept, check=check, setup=setup)
+    remark(
+        f"{output} has {pluralize(len(kept), 'task')} of {pluralize(seen, 'commit')}; now: friday eval run {output} --arm ..."
     )
-    code = watch_signals(running, frontend)
-    try:
-        batch, rows = await running.run()
-        frontend.close()
-        found = eval_results(batch, rows)
-        _show(found, form)
-        judged, said = judge(found, gate or Gate())
-        for line in said:
-            remark(line)
-        return code() or _exit_code(found) or judged
-    finally:
-        frontend.close()
-        await store.close()
-        await aclose_all()
-
-
-def _exit_code(found: EvalResults) -> int:
-    if found.reason.startswith("the service"):
-        return 75
-    if found.reason.startswith("the cap"):
-        return 5
-    return 1 if found.reason else 0
-
-
-def _show(found: EvalResults, form: str) -> None:
-    from friday_cli.evals import report
-
-    if form == "json":
-        show_json(report.as_data(found))
-    elif form == "junit":
-        show(report.as_junit(found))
-    elif form == "html":
-        from friday_cli.evals.page import as_html
-
-        print(as_html(found), end="")
-    else:
-        show(report.head(found))
-        show()
-        show_table(report.TITLES, [report.arm_cells(arm) for arm in found.arms], right=report.NUMBERS)
-        show()
-        for line in report.remarks(found):
-            show(line)
+    return 0
 
 
 async def _status(name: str) -> None:
@@ -280,7 +261,7 @@ async def _status(name: str) -> None:
         if name:
             batch = await find_eval(store, name)
             found = eval_results(batch, await trial_rows(store, batch.id))
-            _show(found, "text")
+            show_results(found, "text")
             for line in failures(found):
                 show(line)
             return
@@ -303,7 +284,7 @@ async def _report(name: str, form: str) -> None:
 
     async with _store() as store:
         batch = await find_eval(store, name)
-        _show(eval_results(batch, await trial_rows(store, batch.id)), form)
+        show_results(eval_results(batch, await trial_rows(store, batch.id)), form)
 
 
 async def _save(name: str, file: Path) -> None:
@@ -323,7 +304,7 @@ async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool)
 
     async with _store() as store:
         job = (await find_eval(store, name)).job
-    return await _run(job, _trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
+    return await run_eval(job, _trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
 
 
 async def _cancel(name: str) -> None:

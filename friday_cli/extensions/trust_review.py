@@ -180,7 +180,8 @@ def _about(root: Path, name: str) -> str:
     selected = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
     tools = "those of its parent" if profile.allowed_tools == "*" else selected
     replaces = f", replaces the built-in {profile.name}" if profile.name in profiles.lookup.SHIPPED_NAMES else ""
-    return f"profile {profile.name}{replaces}; tools: {tools}"
+    check = f"; runs the command `{profile.check}`, in the sandbox and without keys" if profile.check else ""
+    return f"profile {profile.name}{replaces}; tools: {tools}{check}"
 
 
 def _command(name: str, raw: bytes) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from friday_cli.agents.caller import Caller
+from friday_cli.agents.check_command import run_check
 from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
@@ -22,7 +23,6 @@ from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
-from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.item_agents import ItemAgents, ItemEnd
 from friday_cli.session.open_context import Options
 
@@ -33,10 +33,6 @@ NAME = MAP_CALLER
 """The caller of a batch's sessions."""
 ITEM = "the item"
 """Whose limit the cap of an item is."""
-CHECK_S = 600.0
-"""Seconds for a check command."""
-CHECK_CHARS = 4_000
-"""Characters of a check's output that the agent reads."""
 RESULT_CHARS = 100_000
 """Characters of a result that are kept."""
 ERROR_CHARS = 500
@@ -167,23 +163,15 @@ class EmbeddedEngine:
         for name, text in (("FRIDAY_RESULT", outcome.text), ("FRIDAY_ITEM", as_row(work.fields))):
             paths[name] = await workspace.keep_output(text.encode("utf-8", "replace"))
         given = "".join(f"export {name}={shlex.quote(path)}\n" for name, path in paths.items())
-        await agent.slot.start_parallel(1, on_machine=True)
         try:
-            ran = await workspace.run(
-                given + work.check, agent=agent.path, timeout_s=CHECK_S, on_output=lambda text: None
-            )
+            ended = await run_check(agent, work.check, before=given)
         finally:
             for path in paths.values():
                 os.unlink(path)
-            await agent.slot.resume_single()
-        if ran.output_file:
-            os.unlink(ran.output_file)  # a check runs for each item: all of its output would fill the disk
-        how = f"did not end within {CHECK_S:.0f} s" if ran.timed_out else f"ended with exit code {ran.exit_code}"
-        checked.append(f"check {how}")
-        if ran.exit_code == 0:
+        checked.append(f"check {ended.how}")
+        if ended.passed:
             return ""
-        output = sanitize(ran.output).strip()[-CHECK_CHARS:]
-        return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
+        return f"The check `{work.check}` {ended.how}." + (f" Its output:\n{ended.output}" if ended.output else "")
 
     async def stop(self) -> None:
         await self.items.stop()

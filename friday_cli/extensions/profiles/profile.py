@@ -97,6 +97,10 @@ class Profile(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
     external: ExternalAgent | None = None
     """The program that does its work; None: a model does."""
+    models: tuple[str, ...] = ()
+    """Its ladder: the models that work one after the other until `check` passes; () for none."""
+    check: str = ""
+    """The command that decides whether the work of a model of the ladder counts."""
 
     @property
     def program(self) -> str:

@@ -102,7 +102,8 @@ def servers(profile: Profile) -> str:
 def model(profile: Profile) -> str:
     """Its model, effort and temperature, as text; "" if all are those of its parent."""
     sampling = "" if profile.temperature is None else f"temperature {profile.temperature:g}"
-    return " ".join(part for part in (profile.model, profile.effort, sampling) if part)
+    ladder = f"{', then '.join(profile.models)} until `{profile.check}` passes" if profile.models else ""
+    return " ".join(part for part in (ladder or profile.model, profile.effort, sampling) if part)
 
 
 def facts(profile: Profile) -> list[tuple[str, str]]:

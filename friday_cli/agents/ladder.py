@@ -1,0 +1,117 @@
+"""The ladder of a profile (`models` and `check`): a cheap model works first; only where the check fails a dearer one goes on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.agent.next_request import prompt_tokens
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.errors import FridayError, ToolError
+from friday_cli.core.protocol.events import Compacted, Notice, Prefix
+from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.messages import user
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.subagents.driver import ModelDriver
+from friday_cli.core.text.sanitize import code_block
+from friday_cli.extensions.profiles import Profile
+
+from .check_command import CheckEnd, run_check
+from .provider_pool import require_price
+from .shared_resources import SharedResources
+
+CHECKED = ("done", "reported", "loop", "supervision", "refusal", "context")
+"""Ends of a rung after which the check decides; a limit, a stop or a failed service ends the run."""
+DIFF_CHARS = 20_000
+"""Characters of the changes so far that the next model reads."""
+_DIFF = "git --no-pager -c core.fsmonitor=false diff --no-ext-diff --no-textconv --no-color HEAD 2>/dev/null"
+
+
+class LadderDriver(ModelDriver):
+    """Implements `Driver`: the models of a profile work one after the other, in the same files and on the same budget, until its
+    check passes. Each hands up what it changed, the output of the check and its receipt."""
+
+    def __init__(self, agent: Agent, profile: Profile, shared: SharedResources) -> None:
+        super().__init__(agent, shared.services)
+        self._profile, self._shared = profile, shared
+        self._rest = list(profile.models[1:])
+        known = [name for name in self._rest if self._is(name)]
+        if known:  # a resumed agent goes on where it was
+            del self._rest[: self._rest.index(known[-1]) + 1]
+
+    async def start(self, task: str) -> RunResult:
+        agent, command = self._agent, self._profile.check
+        while True:
+            outcome = await super().start(task)
+            if outcome.stop_reason not in CHECKED:
+                return outcome
+            try:
+                self._require_sandbox()
+                check = await run_check(agent, command)
+                if check.passed:
+                    await self._note(f"{agent.model} passed the check `{command}`")
+                    return outcome
+                failed = f"{agent.model} did not pass the check `{command}`: it {check.how}"
+                agent.receipt_builder.warn(failed)
+                if not self._rest:
+                    return _failed(outcome, f"{failed}.")
+                await self._climb(task, outcome, check, failed)
+            except FridayError as error:
+                return _failed(outcome, str(error))
+
+    def _require_sandbox(self) -> None:
+        """Raises ToolError for a command of a project that nothing would confine."""
+        if self._profile.origin == "project" and not self._agent.workspace.sandbox_access(""):
+            raise ToolError(
+                f"The check of the project's profile {self._profile.name} needs a sandbox, and none works here."
+            )
+
+    async def _climb(self, task: str, outcome: RunResult, check: CheckEnd, failed: str) -> None:
+        """Let the next model go on: it reads the task and the evidence, not the conversation so far. Raises FridayError."""
+        agent, conversation = self._agent, self._agent.conversation
+        evidence = await self._evidence(outcome, check)
+        before, name = prompt_tokens(agent), self._rest.pop(0)
+        if not is_demo(conversation.provider.name):
+            provider, effort = self._shared.providers.named(name, f"profile {self._profile.name}", conversation.effort)
+            require_price(provider, agent.budget)
+            conversation.provider, conversation.effort = provider, effort
+        first = next((m for m in conversation.history if m.role == "user" and m.source != "harness"), user(task))
+        conversation.history = [first, user(evidence, source="harness")]
+        conversation.context = conversation.sent = 0
+        conversation.last_request, conversation.provider_state = None, {}
+        await self._note(f"{failed}; {agent.model} goes on")
+        await self._services.log.emit(
+            agent.path,
+            Compacted(tuple(conversation.history), before, prompt_tokens(agent)),
+            Prefix(agent.model, conversation.system, conversation.specs),
+        )
+
+    async def _evidence(self, outcome: RunResult, check: CheckEnd) -> str:
+        """What the next model reads of the work so far."""
+        agent = self._agent
+        changes = await agent.workspace.run(_DIFF, agent=agent.path, timeout_s=60.0, on_output=lambda text: None)
+        parts = [
+            f"{NOTE} [Evidence] Another model worked on this task before you, in the files as they are now. The check `{self._profile.check}` "
+            f"{check.how}. Correct the work, or do it anew; it counts only when the check passes.",
+            f"Output of the check:\n{code_block(check.output)}" if check.output else "",
+            f"Its changes:\n{code_block(changes.output[:DIFF_CHARS])}"
+            if changes.exit_code == 0 and changes.output
+            else "",
+            "What Friday saw it do:\n" + "\n".join(agent.receipt_builder.run.lines()),
+            f"What it said:\n{code_block(outcome.text[:4_000])}" if outcome.text else "",
+        ]
+        return "\n\n".join(filter(None, parts))
+
+    async def _note(self, text: str) -> None:
+        await self._services.log.emit(self._agent.path, Notice(text, "info"))
+
+    def _is(self, name: str) -> bool:
+        try:
+            provider, _ = self._shared.providers.named(name, f"profile {self._profile.name}")
+        except FridayError:
+            return False
+        return f"{provider.name}/{provider.model}" == self._agent.model
+
+
+def _failed(outcome: RunResult, why: str) -> RunResult:
+    return msgspec.structs.replace(outcome, status="failed", stop_reason="reported", error=why)

@@ -1,0 +1,49 @@
+"""`friday eval from-git`: which commits become tasks."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+
+from tests.cli.console import Console
+from tests.workspace.worktrees.repo_fixture import commit, git, repository
+
+
+def change(project: Path, subject: str, **files: str) -> str:
+    commit(project, **files)
+    git(project, "commit", "-q", "--amend", "-m", subject)
+    return git(project, "rev-parse", "HEAD").strip()
+
+
+def test_commits_that_change_code_and_its_tests_become_tasks(console: Console) -> None:
+    project = repository(console.project, **{"code.sh": "echo 1\n"})
+    wanted = change(
+        project,
+        "Say two\n\nBecause one is not enough.\n\nSigned-off-by: P <p@example.org>",
+        **{"code.sh": "echo 2\n", "test_two.sh": 'test "$(sh code.sh)" = 2\n'},
+    )
+    change(project, "Only words", **{"README.md": "more\n"})
+    change(project, "Only a test", **{"test_more.sh": "true\n"})
+    change(project, "A test that passes before", **{"code.sh": "echo 2 # two\n", "test_before.sh": "true\n"})
+    change(project, "A broken test", **{"code.sh": "echo 4\n", "test_four.sh": "false\n"})
+    change(project, "Large", **{"code.sh": "echo 3\n" + "# line\n" * 500, "test_large.sh": "grep -q 3 code.sh\n"})
+    ran = console.ok("eval", "from-git", "--check", "sh {tests}", "--output", "evals")
+    assert [line[0] for line in ran.out.splitlines()] == ["✗", "✗", "✓"], ran
+    assert "evals has 1 task of 3 commits" in ran.err
+    (folder,) = [path for path in (project / "evals").iterdir() if path.is_dir()]
+    assert folder.name == f"{wanted[:8]}-say-two"
+    task = tomllib.loads((folder / "task.toml").read_text())
+    assert task["task"] == "Say two\n\nBecause one is not enough."
+    assert (task["reference"], task["hidden"]) == (wanted, ["test_two.sh"])
+    assert "✓" in console.ok("eval", "check", "evals", "--times", "1", "--trust").out
+    error = console("eval", "from-git", "--check", "sh {tests}", "--output", "evals")
+    assert (error.code, "has a suite already" in error.err) == (2, True)
+    shutil.rmtree(project / "evals")
+    assert console("eval", "from-git", "--check", "sh {tests}", "--since", "HEAD~1").code == 1
+
+
+def test_what_is_not_a_repository_or_a_commit_is_refused(console: Console) -> None:
+    assert "is not in a git repository" in console("eval", "from-git", "--check", "true").err
+    repository(console.project)
+    assert "nowhere is not a commit" in console("eval", "from-git", "--check", "true", "--since", "nowhere").err
