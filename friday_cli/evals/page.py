@@ -71,9 +71,10 @@ def _differences(pairs: tuple[PairResult, ...]) -> str:
 
 
 def _scatter(found: EvalResults) -> str:
-    """Each arm as a point: what a trial costs, and the share that passes."""
+    """Each arm as a point: what a trial costs (tokens, where all models are free), and the share that passes."""
     height, bottom, left = 300, 260, 60
-    each = {arm.name: arm.cost / arm.trials if arm.trials else 0.0 for arm in found.arms}
+    paid = any(arm.cost for arm in found.arms)
+    each = {arm.name: (arm.cost if paid else arm.tokens) / max(1, arm.trials) for arm in found.arms}
     most = max(each.values(), default=0.0) or 1.0
     out = [_svg(height, "Cost of a trial and share of passed trials")]
     for share in (0, 0.5, 1):
@@ -83,9 +84,10 @@ def _scatter(found: EvalResults) -> str:
     for arm in found.arms:
         x, y = left + 20 + each[arm.name] / most * (WIDTH - left - 200), bottom - arm.rate.value * (bottom - 20)
         out.append(f'<circle class="tool" cx="{x:.1f}" cy="{y:.1f}" r="7"/>')
-        text = sanitize_line(f"{arm.name}, {dollars(each[arm.name])}", 60)
+        used = dollars(each[arm.name]) if paid else f"{each[arm.name]:,.0f} tokens"
+        text = sanitize_line(f"{arm.name}, {used}", 60)
         out.append(f'<text x="{x + 12:.1f}" y="{y + 5:.1f}">{escape(text)}</text>\n')
-    out.append(f'<text class="axis" x="{left}" y="{height - 12}">US dollars a trial</text>')
+    out.append(f'<text class="axis" x="{left}" y="{height - 12}">{"US dollars" if paid else "tokens"} a trial</text>')
     return "".join([*out, "</svg></div>\n"])
 
 

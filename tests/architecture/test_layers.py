@@ -26,7 +26,7 @@ ROOMS = {
     "pypdf": ("friday_cli.tools.documents",),
     "html_to_markdown": ("friday_cli.tools.web",),
     "yaml": ("friday_cli.extensions.frontmatter", "friday_cli.llm.providers"),
-    "tomli_w": ("friday_cli.llm.models",),
+    "tomli_w": ("friday_cli.llm.models", "friday_cli.evals.from_git"),
     "tomlkit": ("friday_cli.config",),
     "platformdirs": ("friday_cli.system.paths",),
     "jsonschema": ("friday_cli.agents.output_schema",),
