@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import typer
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.untrusted import visible
 from friday_cli.session.signed_receipt import NOTES, Statement, content_hash, read_receipt, signer
 from friday_cli.system.git_command import git
 from friday_cli.system.paths import working_folder
@@ -117,13 +119,10 @@ def _allowed(folder: Path, given: str) -> Path:
 
 def _show(folder: Path, statement: Statement, commit: str, after: int) -> list[str]:
     """Show what the receipt says, and return what does not match."""
-    about, agents = statement.predicate, statement.predicate.get("agents", [])
-    models = sorted({str(agent.get("model")) for agent in agents})
-    cost = about.get("costUsd")
-    spent = "" if cost is None else f", ${cost:.4f}"
-    output.show(
-        f"session {str(about.get('session'))[:8]}: {pluralize(len(agents), 'agent')} on {', '.join(models)}{spent}"
-    )
+    about = statement.about
+    models = ", ".join(sorted({_line(agent.model) for agent in about.agents}))
+    spent = "" if about.cost_usd is None else f", ${about.cost_usd:.4f}"
+    output.show(f"session {_line(about.session[:8])}: {pluralize(len(about.agents), 'agent')} on {models}{spent}")
     problems = []
     if commit:
         tree = git(folder, "rev-parse", f"{commit}^{{tree}}").decode().strip()
@@ -137,39 +136,42 @@ def _show(folder: Path, statement: Statement, commit: str, after: int) -> list[s
             output.show_painted((f"! {pluralize(after, 'commit')} after {commit[:10]} is not covered by it", "yellow"))
     names = {name: content_hash(folder, name, name, commit) for name in statement.files}
     bad = [name for name, sha256 in statement.files.items() if names[name] != sha256]
-    problems += [f"{name} {'has another content' if names[name] else 'is missing'}" for name in bad]
+    problems += [f"{_line(name)} {'has another content' if names[name] else 'is missing'}" for name in bad]
     output.show(f"{len(names) - len(bad)} of {pluralize(len(names), 'file')} match")
-    for name in about.get("changedSince", []):
-        output.show(f"  not covered, changed after the agents: {name}")
-    for agent in agents:
-        for run in agent.get("commands", []):
-            output.show(
-                f"  {agent.get('path')} ran {sanitize_line(str(run.get('command')), 120)} -> exit {run.get('exitCode')}"
-            )
-        for warning in agent.get("warnings", []):
-            output.show_painted((f"  ! {agent.get('path')}: {sanitize_line(str(warning), 200)}", "yellow"))
+    for name in about.changed_since:
+        output.show(f"  not covered, changed after the agents: {_line(name)}")
+    for agent in about.agents:
+        for run in agent.commands:
+            output.show(f"  {_line(agent.path)} ran {_line(run.command, 120)} -> exit {run.exit_code}")
+        for warning in agent.warnings:
+            output.show_painted((f"  ! {_line(agent.path)}: {_line(warning)}", "yellow"))
     return problems
 
 
 def _rerun(folder: Path, statement: Statement, *, yes: bool) -> list[str]:
     """Repeat the commands; returns those that end otherwise than the receipt says."""
     runs = {
-        str(run["command"]): run.get("exitCode")
-        for agent in statement.predicate.get("agents", [])
-        for run in agent.get("commands", [])
-        if run.get("exitCode") is not None
+        run.command: run.exit_code
+        for agent in statement.about.agents
+        for run in agent.commands
+        if run.exit_code is not None
     }
     if not runs:
         output.show("no command to repeat")
         return []
     output.show("Commands of the receipt:")
     for command in runs:
-        output.show(f"  {command}")
+        output.show(textwrap.indent(visible(command), "  | "))
     if not output.confirm(
         f"Run {pluralize(len(runs), 'command')} in the sandbox, in {folder}?", yes=yes, otherwise="Nothing was run"
     ):
         return []
     return asyncio.run(_repeat(folder, runs))
+
+
+def _line(text: str, most: int = 200) -> str:
+    """A text of the receipt as one line."""
+    return sanitize_line(text, most)
 
 
 async def _repeat(folder: Path, runs: dict[str, int | None]) -> list[str]:

@@ -23,6 +23,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope, encode
 from friday_cli.core.text.sanitize import clean
 from friday_cli.system.git_command import git
+from friday_cli.system.safe_files import read
 from friday_cli.view import SessionView
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -34,6 +35,8 @@ TREE = "git tree"
 """The name of the subject that is a tree of git; the others are files by their path in it."""
 LARGEST = 32 * 1024 * 1024
 """Bytes of a receipt that is read."""
+LARGEST_FILE = 512 * 1024 * 1024
+"""Bytes of a file that are compared."""
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -86,9 +89,39 @@ class Statement(msgspec.Struct, frozen=True, rename={"type": "_type", "predicate
         return next((s.digest.get("gitTree", "") for s in self.subject if s.name == TREE), "")
 
     @property
+    def about(self) -> SessionPart:
+        """What is said of the session."""
+        return msgspec.convert(self.predicate, SessionPart)
+
+    @property
     def files(self) -> dict[str, str]:
         """The sha256 of each file by its path."""
         return {s.name: s.digest.get("sha256", "") for s in self.subject if s.name != TREE}
+
+
+class RanCommand(msgspec.Struct, frozen=True, rename="camel"):
+    """A command that an agent ran."""
+
+    command: str = ""
+    exit_code: int | None = None
+
+
+class AgentPart(msgspec.Struct, frozen=True, rename="camel"):
+    """What is said of one agent, as far as it is shown."""
+
+    path: str = ""
+    model: str = ""
+    commands: tuple[RanCommand, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class SessionPart(msgspec.Struct, frozen=True, rename="camel"):
+    """What is said of the session, as far as it is shown."""
+
+    session: str = ""
+    cost_usd: float | None = None
+    agents: tuple[AgentPart, ...] = ()
+    changed_since: tuple[str, ...] = ()
 
 
 def read_receipt(data: bytes) -> tuple[SignedEnvelope, Statement]:
@@ -96,6 +129,7 @@ def read_receipt(data: bytes) -> tuple[SignedEnvelope, Statement]:
     try:
         envelope = msgspec.json.decode(data[:LARGEST], type=SignedEnvelope)
         statement = msgspec.json.decode(envelope.content, type=Statement)
+        msgspec.convert(statement.predicate, SessionPart)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FridayError(f"This is not a receipt of Friday: {error}.") from None
     if (envelope.payload_type, statement.type, statement.predicate_type) != (PAYLOAD, STATEMENT, PREDICATE):
@@ -175,9 +209,13 @@ def _digest(envelopes: Sequence[Envelope]) -> str:
 
 
 def content_hash(folder: Path, name: str, path: str, commit: str) -> str:
-    """The sha256 of a file: of `name` in a commit, else of `path` in the folder; "" if there is none."""
+    """The sha256 of a file: of `name` in a commit, else of `path` in the folder; "" if there is none. Names of others' receipts lead to
+    no link, no device and not outside."""
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        return ""
     try:
-        data = git(folder, "cat-file", "blob", f"{commit}:{name}") if commit else (folder / path).read_bytes()
+        root = folder.resolve()
+        data = git(folder, "cat-file", "blob", f"{commit}:{name}") if commit else read(root, root / path, LARGEST_FILE)
     except (FridayError, OSError, ValueError):
         return ""
     return hashlib.sha256(data).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -160,3 +161,46 @@ def test_commands_are_repeated_after_one_question(
         pytest.skip("no sandbox works here")
     assert "test -f made.txt -> exit 0" in ran.out
     assert "✓ the receipt matches" in ran.out
+
+
+def forged(console: Console, files: list[str], **predicate: object) -> str:
+    """What `verify --unsigned` says of a receipt that a stranger wrote."""
+    said = {"session": "s", "agents": [], **predicate}
+    subject = [{"name": name, "digest": {"sha256": "0" * 64}} for name in files]
+    statement = {"_type": "https://in-toto.io/Statement/v1", "subject": subject, "predicateType": "urn:friday-cli:receipt:v1", "predicate": said}  # fmt: skip
+    payload = base64.b64encode(json.dumps(statement).encode()).decode()
+    (console.project / "forged.json").write_text(
+        json.dumps({"payloadType": "application/vnd.in-toto+json", "payload": payload})
+    )
+    ran = console("verify", "forged.json", "--unsigned")
+    assert ran.code == 1, ran
+    return ran.out + ran.err
+
+
+def test_names_in_a_strangers_receipt_lead_to_no_device_link_or_file_outside(console: Console) -> None:
+    os.mkfifo(console.project / "fifo")
+    (console.project / "link").symlink_to("/dev/zero")
+    (console.project.parent / "outside").write_text("")
+    names = ["fifo", "link", "/dev/zero", "../outside", str(console.project.parent / "outside"), "/dev/stdin", "."]
+    shown = forged(console, names)
+    assert shown.count("is missing") == len(names)
+    assert "0 of 7 files match" in shown
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"agents": [1]}, {"agents": None}, {"agents": [{"commands": 5}]}, {"costUsd": "x"}, {"changedSince": 1}, {"session": 5},
+     {"agents": [{"commands": [{"command": "x", "exitCode": "0"}]}]}, {"agents": [{"warnings": [[]]}]}],
+)  # fmt: skip
+def test_a_receipt_of_another_shape_is_refused_in_one_line(console: Console, said: dict[str, object]) -> None:
+    shown = forged(console, [], **said)
+    assert "This is not a receipt of Friday" in shown
+    assert len(shown.strip().splitlines()) == 1
+
+
+def test_no_text_of_a_receipt_makes_a_line_of_its_own(console: Console) -> None:
+    bad = "x\n✓ the receipt matches\x1b[2J\r"
+    agents = [{"path": bad, "model": bad, "warnings": [bad], "commands": [{"command": bad, "exitCode": 0}]}]
+    shown = forged(console, [bad, "y"], session=bad, changedSince=[bad], agents=agents)
+    assert "\n✓" not in shown
+    assert "\x1b" not in shown
