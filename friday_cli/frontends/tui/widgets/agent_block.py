@@ -261,10 +261,11 @@ def status_mark(agent: AgentView) -> str:
 
 
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
-    """The status of an agent, and what it and its sub-agents have used: time, tokens, cost."""
+    """The status of an agent, and what it and its sub-agents have used: time, tokens, cost if it is known."""
     usage = state.usage_of(agent.path)
     status = status_text(state, agent, now) + (" · background" if agent.background else "")
-    return status, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
+    cost = [price(agent.model, usage)] if usage.cost_usd is not None or is_demo(agent.model) else []
+    return status, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", *cost))
 
 
 def status_style(agent: AgentView, renderer: TextRenderer) -> Style:

@@ -100,7 +100,9 @@ def _row(context: RenderContext, agent: AgentView, width: int) -> Text:
 
 
 def _used(usage: Usage, model: str) -> str:
-    price = "" if is_demo(model) else f" · {short_cost(usage)}"
+    price = (
+        "" if usage.cost_usd is None or is_demo(model) else f" · {short_cost(usage)}"
+    )  # the status line says n/a once
     return f"{tokens(usage)} tok{price}"
 
 
