@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.command_safety import AnalysisContext, analyze
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.tool_catalog import TOOLS
@@ -19,6 +20,7 @@ from friday_cli.workspace.sandbox import tamper_check
 from tests.fuzz import code_paths, seeds
 
 VARIANTS = 100 * seeds.TIMES
+MODES: tuple[Mode, ...] = ("edits", "auto", "yolo")
 WRITERS = (
     "echo y > {}", "echo y >> {}", "tee {} < f", "cp f {}", "mv f {}", "ln -f f {}", "ln -s f {}", "sed -i s/x/y/ {}", "truncate -s 0 {}", "dd of={} if=f", "install f {}", "chmod +x {}", "rm {}", "cat f | tee -a {}",
     'sh -c "echo y > {}"', "f() {{ echo y > {}; }}; f", "(echo y > {})", "if true; then cp f {}; fi", "git show HEAD:f > {}", "true && touch {}", "mkdir -p {}", "patch {} p", "curl -o {} http://localhost:1/",
@@ -39,7 +41,7 @@ def test_a_tool_that_names_one_is_asked_about_in_every_mode(root: Path) -> None:
     for seed in range(first, first + VARIANTS):
         rng = random.Random(seed)
         name = code_paths.spelled(rng, code_paths.path(rng), root)
-        mode = rng.choice(("edits", "auto", "yolo"))
+        mode = rng.choice(MODES)
         rules = Rules(mode=mode, tools=TOOLS)
         for tool, given in ((WRITE_FILE_TOOL, {"content": "x"}), (EDIT_FILE_TOOL, {"old": "x", "new": "y"})):
             args = tool.parse(tool.understand({"path": name, **given}).arguments)
