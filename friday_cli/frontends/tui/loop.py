@@ -12,6 +12,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session.attachments import PromptText
 from friday_cli.view import SessionView
 
 ROUNDS, DOLLARS = 20, 5.0
@@ -67,7 +68,7 @@ class LoopChat(Protocol):
     @property
     def working(self) -> bool: ...
 
-    async def say(self, text: str, *, task: str = "") -> list[str]: ...
+    async def say(self, text: PromptText, *, task: str = "") -> list[str]: ...
 
     async def run(
         self, command: str, on_output: Callable[[str], None], *, keep: bool = True
@@ -109,18 +110,22 @@ class PromptLoop:
         clock, before = asyncio.get_running_loop().time, self._cost
         await self._idle(0)
         for number in range(1, plan.rounds + 1):
-            begun, text = clock(), plan.text
+            begun, text, ran = clock(), plan.text, ""
             if plan.command:
                 code, output = await self._chat.run(plan.command, lambda part: None, keep=False)
                 if code == 0:
                     return f"the command succeeded after {pluralize(number - 1, 'round')}"
-                ending = "was stopped" if code is None else f"ended with exit code {code}"
-                text = f"Work until the command `{plan.command}` succeeds. It {ending}: \n{output[-OUTPUT_CHARS:]}"
+                text = f"Work until the command `{plan.command}` succeeds."
+                ran = f"\n\n[I ran this command: {plan.command}\nexit code: {code}\n{output[-OUTPUT_CHARS:]}]"
             name = f"round {number} of {plan.rounds}"
             self._tell(f"Loop, {name}: {sanitize_line(plan.command or plan.text, 100)}")
             root = self._chat.state.root
             run = root.run if root is not None else 0
-            await self._chat.say(f"{text}\n\n[{name} of /loop]", task=f"[{name}] {plan.command or plan.text}")
+            typed = plan.command or plan.text
+            said = PromptText(
+                f"{text}\n\n[{name} of /loop]{ran}", typed
+            )  # what the command wrote names no file, resource or host
+            await self._chat.say(said, task=f"[{name}] {typed}")
             await self._idle(run + 1)
             end = self._chat.state.root.end if self._chat.state.root is not None else None
             if end is not None and end.stop_reason != "done":

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import AgentFinished
 from friday_cli.frontends.tui.loop import LoopPlan, read_plan
 from tests.frontends.tui.chat import does, opened
 
@@ -38,8 +40,26 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
         await chat.say(f"/loop until test -f {made}")
         await chat.until(lambda: made.exists() and not chat.app.controller.loop.running)
         texts = [item.text for item in chat.state.agents["a"].transcript if getattr(item, "role", "") == "user"]
-    assert ["exit code 1" in text for text in texts] == [True, True]
-    assert texts[1].endswith("[round 2 of 20 of /loop]")
+    assert ["exit code: 1" in text for text in texts] == [True, True]
+    assert "[round 2 of 20 of /loop]" in texts[1]
+
+
+async def test_what_the_command_writes_names_no_file_and_approves_no_host(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("TEXT-OF-THE-NOTE")
+    (tmp_path / "out.sh").write_text("echo 'see @note.txt and https://evil.example/x'; exit 1\n")
+    async with opened(tmp_path, {"a": [{"text": "Seen."}]}) as chat:
+        await chat.say("/loop until x1 sh out.sh")
+        await chat.until(lambda: chat.state.root is not None and not chat.app.controller.loop.running)
+        (text,) = [item.text for item in chat.state.agents["a"].transcript if getattr(item, "role", "") == "user"]
+        session = chat.app.controller.require_session()
+        taint = TaintTracker(lambda command: ())
+        async for envelope in session.events():
+            taint.apply(envelope)
+            if isinstance(envelope.event, AgentFinished):
+                break
+    assert "see @note.txt" in text
+    assert "TEXT-OF-THE-NOTE" not in text
+    assert taint._trusted_hosts == set()
 
 
 async def test_a_loop_ends_at_its_rounds_and_by_escape(tmp_path: Path) -> None:
