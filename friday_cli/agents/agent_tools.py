@@ -26,7 +26,6 @@ from friday_cli.tools import documents
 
 from .child_limits import child_limits
 from .provider_pool import ProviderPool
-from .recorded_answers import RecordedAnswers
 from .shared_resources import PastRuns, SharedResources
 from .spawn_limits import SpawnLimiter
 from .tool_sources import (
@@ -42,6 +41,8 @@ from .tool_sources import (
 )
 
 if TYPE_CHECKING:
+    from .recorded_answers import RecordedAnswers
+
     pass
 
 

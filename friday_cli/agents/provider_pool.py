@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from friday_cli.config import Settings
 from friday_cli.core.limits.budget import Budget
@@ -15,7 +16,9 @@ from friday_cli.llm import models
 from friday_cli.tools import web
 
 from .caller import model_below
-from .recorded_answers import RecordedAnswers
+
+if TYPE_CHECKING:
+    from .recorded_answers import RecordedAnswers
 
 
 class ProviderPool:
