@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.session.attachments import PromptText
 from friday_cli.view import SessionView
+
+if TYPE_CHECKING:
+    from friday_cli.session.attachments import PromptText
 
 ROUNDS, DOLLARS = 20, 5.0
 """Caps of a loop that names none."""
@@ -107,6 +109,8 @@ class PromptLoop:
 
     async def _rounds(self, plan: LoopPlan) -> str:
         """All rounds. Returns why the loop ended."""
+        from friday_cli.session.attachments import PromptText  # the chat starts without it
+
         clock, before = asyncio.get_running_loop().time, self._cost
         await self._idle(0)
         for number in range(1, plan.rounds + 1):
@@ -122,9 +126,8 @@ class PromptLoop:
             root = self._chat.state.root
             run = root.run if root is not None else 0
             typed = plan.command or plan.text
-            said = PromptText(
-                f"{text}\n\n[{name} of /loop]{ran}", typed
-            )  # what the command wrote names no file, resource or host
+            # what the command wrote names no file, resource or host
+            said = PromptText(f"{text}\n\n[{name} of /loop]{ran}", typed)
             await self._chat.say(said, task=f"[{name}] {typed}")
             await self._idle(run + 1)
             end = self._chat.state.root.end if self._chat.state.root is not None else None
