@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -21,8 +22,8 @@ from friday_cli.workspace.local import LocalWorkspace
 if TYPE_CHECKING:
     from friday_cli.lsp.pool import LanguageServers, RunningServer
 
-LONGEST_S = 60.0
-"""Seconds after which an answer that is late does not come any more."""
+LONGEST_S = 30.0
+"""Seconds after which an answer that is late does not come any more: the server is ended."""
 LARGEST = 1_000_000
 """Bytes of a file that is checked."""
 
@@ -189,7 +190,7 @@ class CodeChecks:
     ) -> CodeCheck:
         """What one server says of changes, and of the files that use what they changed."""
         from friday_cli.lsp.check import ChangedText, check_change
-        from friday_cli.lsp.connection import NotKnown
+        from friday_cli.lsp.connection import NoAnswer, NotKnown
         from friday_cli.lsp.problems import ERROR, WARNING
         from friday_cli.lsp.project_files import CHANGED, CREATED, DELETED, changed_names
 
@@ -212,8 +213,15 @@ class CodeChecks:
                     if text is not None:
                         texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
                 check = await check_change(server, texts, LONGEST_S, worst)
+            except NoAnswer as error:
+                check = CodeCheck(unknown=str(error))
+                await one.give_up(str(error))
             except NotKnown as error:
                 check = CodeCheck(unknown=str(error))
+            if check.unknown and one.state == "ended":
+                with suppress(NotKnown):
+                    await one.ready()  # counts the end, and starts it for the next change
+                check = msgspec.structs.replace(check, unknown=one.error or check.unknown)
             return msgspec.structs.replace(check, server=one.name)
 
     async def close(self) -> None:

@@ -178,7 +178,10 @@ async def _checked(
         for one, texts in by_server.values():
             server, problems, unknown = await one.ready(), list[CodeProblem](), ""
             if since:
-                result = await check_change(server, texts, max(0.1, until - loop.time()), worst)
+                try:
+                    result = await check_change(server, texts, max(0.1, until - loop.time()), worst)
+                except NotKnown as error:
+                    result = CodeCheck(unknown=str(error))
                 found.append(msgspec.structs.replace(result, server=one.name))
                 continue
             for first in range(0, len(texts), OPEN):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
 
-from .connection import LanguageServer, NotKnown
+from .connection import LanguageServer, NoAnswer, NotKnown
 from .problems import ERROR, compare, read_problems
 
 OPEN = 64
@@ -29,13 +29,15 @@ class ChangedText(NamedTuple):
 async def check_change(
     server: LanguageServer, changes: Sequence[ChangedText], wait_s: float, worst: int = ERROR
 ) -> CodeCheck:
-    """New problems, none, or not known with the reason; after at most `wait_s` seconds. The documents are closed again."""
+    """New problems, none, or not known with the reason. The documents are closed again. Raises NoAnswer after `wait_s` seconds."""
     until = asyncio.get_running_loop().time() + wait_s
     old = {change.label: change.old for change in changes}
     new = {change.label: change.new for change in changes}
     try:
         before = await problems_of(server, changes, old, until, worst)
         after = await problems_of(server, changes, new, until, worst)
+    except NoAnswer:
+        raise
     except NotKnown as error:
         return CodeCheck(files=len(changes), unknown=str(error))
     finally:

@@ -42,6 +42,10 @@ class NotKnown(Exception):
     """The server gave no answer; the text says why."""
 
 
+class NoAnswer(NotKnown):
+    """It did not answer in time."""
+
+
 class _Channel:
     """Writing without waiting, for a connection whose other side may read slowly."""
 
@@ -102,6 +106,9 @@ class LanguageServer:
         self.abilities: dict[str, Any] = {}
         """What it said at its start that it can do."""
         self._progress: set[str] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._read_project = False
         self._ended = ""
         self._over = asyncio.Event()
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._send())]
@@ -143,6 +150,15 @@ class LanguageServer:
     def indexing(self) -> bool:
         """Whether it says that it is still at work on the whole project."""
         return bool(self._progress)
+
+    async def read_project(self, path: Path, wait_s: float) -> None:
+        """Wait until it knows the project of an open document: some know only the open files until they were asked for problems, and
+        answer all the same. Raises NotKnown."""
+        if not self._read_project:
+            await self.problems(path, wait_s)
+            self._read_project = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), wait_s)
 
     def write(self, path: Path, text: str, language: str) -> None:
         """Open a document with this text, or change it to this text."""
@@ -217,7 +233,9 @@ class LanguageServer:
             done, _ = await asyncio.wait((work, over), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
             if work in done:
                 return work.result()
-            raise NotKnown(self._ended or f"no answer within {wait_s:g} s")
+            if self._ended:
+                raise NotKnown(self._ended)
+            raise NoAnswer(f"no answer within {wait_s:.3g} s")
         except ConnectionEnded:
             raise NotKnown(self._ended or "it has ended") from None
         finally:
@@ -231,6 +249,7 @@ class LanguageServer:
         if pushed is None:
             raise NotKnown("the document is not open")
         offered = asyncio.create_task(self._pulls.wait())
+        arrived = offered
         try:
             quiet = False
             while not (quiet or self._pulls.is_set()):  # some push an empty list before they have looked
@@ -243,6 +262,7 @@ class LanguageServer:
             return None if self._pulls.is_set() else pushed
         finally:
             offered.cancel()
+            arrived.cancel()
 
     async def _serve(self) -> None:
         reason = "its process has ended"
@@ -270,6 +290,7 @@ class LanguageServer:
         if method == "$/progress" and isinstance(value := params.get("value"), dict):
             token = str(params.get("token"))
             (self._progress.discard if value.get("kind") == "end" else self._progress.add)(token)
+            (self._idle.clear if self._progress else self._idle.set)()
         if method != "textDocument/publishDiagnostics":
             return
         pushed, version = self._pushed.get(str(params.get("uri"))), params.get("version")

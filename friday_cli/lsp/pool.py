@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 
@@ -51,6 +52,7 @@ class RunningServer:
         self.off = False
         self._server: LanguageServer | None = None
         self._starting: asyncio.Task[LanguageServer] | None = None
+        self._stream: ServerProcess | None = None
         self._failures = 0
         self._failed_at = 0.0
 
@@ -71,7 +73,7 @@ class RunningServer:
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
         if self._server is not None and self._server.ended:
-            self._fail(self._server.ended)
+            self._fail(f"{self._server.ended}{self._said()}")
             await self._server.close()
             self._server = None
         if self.off:
@@ -123,15 +125,24 @@ class RunningServer:
         program = ServerProgram(
             (self.found.program, *entry.args), environ, self.found.root, confined=confined, data=data, writes=()
         )
-        stream = await self._host.serve(program, f"lsp {entry.name}")
+        stream = self._stream = await self._host.serve(program, f"lsp {entry.name}")
         try:
             return await LanguageServer.start(
                 stream, self.found.root, settings=_settings(self.found), options=entry.options,
                 report=lambda reason: None, start_s=entry.start_s,
             )  # fmt: skip
         except NotKnown as error:
-            said = f" ({stream.errors.splitlines()[-1][:200]})" if stream.errors else ""
-            raise NotKnown(f"it did not start: {error}{said}") from None
+            raise NotKnown(f"it did not start: {error}{self._said()}") from None
+
+    def _said(self) -> str:
+        """The last line that it wrote to its standard error output."""
+        lines = self._stream.errors.splitlines() if self._stream is not None else []
+        return f" ({sanitize_line(lines[-1], 200)})" if lines else ""
+
+    async def give_up(self, reason: str) -> None:
+        """End it because it does not answer; that counts as an end of its own."""
+        self._fail(reason)
+        await self.close()
 
     async def close(self) -> None:
         """End it."""

@@ -170,6 +170,7 @@ class CodeTools:
             server = await one.fresh()
             server.write(path, text, one.found.entry.languages[path.suffix])
             try:
+                await server.read_project(path, WAIT_S)
                 yield _Opened(one, server, CodeQuestions(server, path, text, WAIT_S), host)
             finally:
                 server.forget(path)

@@ -32,6 +32,7 @@ VERSIONS = {
     "@agentclientprotocol/sdk": "2.4.0",
     "acpx": "0.19.1",
     "opencode-ai": "1.18.33",
+    "typescript": "7.0.2",
 }
 """The version of each package. Node itself is a package where that of the machine is too old (Linux on x64 only)."""
 

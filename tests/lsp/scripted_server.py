@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from typing import Any
@@ -34,6 +35,34 @@ def receive() -> dict[str, Any]:
     return message
 
 
+def evil(folder: str) -> str:
+    """What it can read, write and reach."""
+    done = []
+    for name, path in (
+        ("source", f"{folder}/model.bad"),
+        ("key", os.path.expanduser("~/.ssh/id_ed25519")),
+        (".env", f"{folder}/.env"),
+    ):
+        try:
+            done.append(f"read {name}" if read(path) else f"no {name}")
+        except OSError:
+            done.append(f"no {name}")
+    try:
+        with open(f"{folder}/evil.txt", "w", encoding="ascii"):
+            done.append("wrote")
+    except OSError:
+        done.append("no write")
+    try:
+        with socket.socket() as connection:
+            connection.bind(("127.0.0.1", 0))
+            connection.listen()
+            with socket.create_connection(connection.getsockname(), timeout=1):
+                done.append("network")
+    except OSError:
+        done.append("no network")
+    return "; ".join(done)
+
+
 def read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
@@ -57,6 +86,8 @@ def problems(uri: str) -> list[dict[str, Any]]:
     ]
     if FAULT == "flood":
         found = [{**found[0], "message": f"\x1b[31m{number} {'x' * 400}"} for number in range(5000)] if found else []
+    if FAULT == "evil":
+        found = [{**item, "message": f"evil: {evil(folder)}"} for item in found]
     if FAULT == "lengths":
         found = [{**item, "message": f"{len(lines[0])} characters"} for item in found]
     if FAULT == "emoji":

@@ -58,14 +58,17 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
         rows, by_file = [self.summary()], dict[str, list[CodeProblem]]()
         for problem in self.new:
             by_file.setdefault(problem.path, []).append(problem)
-        room = SHOWN
+        room, left, files = SHOWN, 0, 0
         for path, problems in by_file.items():
+            if not room:
+                left, files = left + len(problems), files + 1
+                continue
             shown = min(room, FLOOD_SHOWN if len(problems) > FLOOD else FILE_SHOWN)
             rows += [problem.text for problem in problems[:shown]]
             room -= min(shown, len(problems))
             if (more := len(problems) - shown) > 0:
                 rows.append(f"{path}: {more} more")
-        return rows
+        return [*rows, *([f"{left} more in {pluralize(files, 'file')}"] if left else [])]
 
     def rows_left(self) -> list[str]:
         """The sum of several changes for a receipt."""

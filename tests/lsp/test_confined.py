@@ -1,0 +1,46 @@
+"""A language server in a real sandbox: what it can read, write and reach; also in a worktree, which is in one of Friday's folders."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from friday_cli.system.paths import config_dir
+from tests.lsp.test_changes import OLD, TRUSTED, edits
+from tests.lsp.test_commands import entry, git, write
+from tests.session.conftest import harness as harness
+from tests.session.conftest import landlock as landlock
+from tests.session.harness import Harness, does, says
+from tests.workspace.worktrees.steps import isolated
+
+
+async def run(project: Harness, landlock: dict[str, str], *turns: object, **play: list[object]) -> list[str]:
+    project.plays({"a": [*turns, says("done")], **{path.replace("_", "."): steps for path, steps in play.items()}})  # type: ignore[arg-type]
+    flags = TRUSTED["flags"] | landlock
+    session = await project.ran(**TRUSTED | {"flags": flags})
+    return [text for path in ("a", "a.1") for _, text in await project.results(session.id, path)]
+
+
+async def test_it_writes_nothing_and_reads_no_key(harness: Harness, landlock: dict[str, str], home: Path) -> None:
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_ed25519").write_text("key")
+    (harness.project / ".env").write_text("TOKEN=abc")
+    write(config_dir(), "lsp.json", {"script": entry("evil", sandbox=True)})
+    (harness.project / "model.bad").write_text(OLD)
+    read = does(("read_file", {"path": "model.bad"}))
+    results = await run(harness, landlock, read, does(edits("area 1", "BAD 1")))
+    said = results[1].partition("evil: ")[2].partition(" [")[0]
+    assert said == "read source; no key; no .env; no write; no network", results
+    assert not (harness.project / "evil.txt").exists()
+
+
+async def test_it_reads_a_worktree(harness: Harness, landlock: dict[str, str]) -> None:
+    write(config_dir(), "lsp.json", {"script": entry("none", sandbox=True)})
+    (harness.project / "model.bad").write_text(OLD)
+    (harness.project / "one.bad").write_text("use area 1\n")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
+        await asyncio.to_thread(git, harness.project, *words)
+    harness.profile("worker", 'allowedTools: "*"')
+    child = [does(("read_file", {"path": "model.bad"})), does(edits("area 1", "area 2")), says("done")]
+    results = await run(harness, landlock, isolated(), a_1=child)
+    assert "script: 1 new problem (2 files)\none.bad:1 bad: use area 1 [bad]" in results[-1], results
