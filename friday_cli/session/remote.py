@@ -163,11 +163,12 @@ class _Link:
 def _envelope(data: dict[str, Any]) -> Envelope:
     """An event; for a stored one that only another version knows, a notice in its place."""
     try:
-        return decoded(data, Envelope)
+        found: Envelope = decoded(data, Envelope)
     except msgspec.ValidationError:
         kind = sanitize_line(str(data["event"]["kind"]), 40)
         words = f"Event {data['seq']} ({kind}) is of another version of Friday and is not shown here."
-        return decoded(data | {"event": {"kind": "notice", "text": words, "level": "warning"}}, Envelope)
+        found = decoded(data | {"event": {"kind": "notice", "text": words, "level": "warning"}}, Envelope)
+    return found
 
 
 class RemoteSession:

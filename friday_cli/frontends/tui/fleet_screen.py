@@ -12,6 +12,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.events import Resize
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -28,6 +29,8 @@ REFRESH_S = 0.5
 """Seconds between two looks at the session file."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
 KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · n new · e ended · q quit"
+SHORT_KEYS = "Enter open · Space peek · y n answer · r reply · x stop · / find · q quit"
+"""Where the row above does not fit."""
 PEEKED = 10
 """Lines of the conversation that a peek shows."""
 GRACE_S = 0.5
@@ -100,7 +103,12 @@ class FleetApp(App[str]):
         with VerticalScroll(id="about", can_focus=False):
             yield Static()
         yield TextField(id="line", compact=True)
-        yield Static(Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis"), id="keys")
+        yield Static(id="keys")
+
+    def on_resize(self, event: Resize) -> None:
+        """Name the keys that fit."""
+        keys = KEYS if event.size.width > len(KEYS) + 1 else SHORT_KEYS
+        self.query_one("#keys", Static).update(Text(keys, style="dim", no_wrap=True, overflow="ellipsis"))
 
     def on_mount(self) -> None:
         self.animation_level = "none"

@@ -54,7 +54,7 @@ class Leaving:
             words = f"{pluralize(count, 'agent')} at work. {key} again stops {them} and quits."
             self._services.say_note(words, "warning")
         else:
-            self._services.app.exit(0)
+            self._services.app.run_worker(self._exit())
 
     async def by_command(self) -> None:
         """Quit. Asks first where agents are at work, which would end."""
@@ -62,6 +62,21 @@ class Leaving:
             title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
             if await self._services.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
                 return
+        await self._exit()
+
+    async def _exit(self) -> None:
+        """End the app. What waits in the queue goes to a session that runs on; a command stays a draft."""
+        controller, composer = self._services.controller, self._chat.composer
+        if (controller.remote is not None or controller.detached) and (draft := composer.queue.take()) is not None:
+            from friday_cli.session.attachments import PromptText
+
+            try:
+                if draft.text.startswith("/"):
+                    composer.put(draft.text)
+                else:
+                    await controller.say(PromptText(draft.text, draft.typed), images=draft.images)
+            except FridayError:
+                composer.put(draft.text)
         self._services.app.exit(0)
 
     def _on_hang_up(self) -> None:

@@ -168,6 +168,18 @@ async def test_what_another_frontend_changes_is_seen(tmp_path: Path) -> None:
         await other.close()
 
 
+async def test_a_message_in_the_queue_is_sent_when_the_chat_leaves(tmp_path: Path) -> None:
+    play = {"a": [{"text": "First.", "delay_s": 3.0}, {"text": "Second."}]}
+    async with attached(tmp_path, play) as (chat, owner):
+        await chat.say("go", shows="Esc stops")
+        await chat.say("and this", shows="queued: and this")
+        await chat.press("ctrl+d")
+        await chat.until(lambda: chat.app.return_code is not None)
+        async with asyncio.timeout(30):
+            while "and this" not in str(await owner.session.history()):  # noqa: ASYNC110 - read by an agent
+                await asyncio.sleep(0.1)
+
+
 async def test_agents_at_work_are_not_stopped_by_another_model(tmp_path: Path) -> None:
     async with attached(tmp_path, {"a": [does("bash", command="touch asked"), {"text": "end"}]}) as (chat, owner):
         other = await RemoteSession.connect(owner.session.id)
