@@ -236,6 +236,8 @@ class ExternalDriver:
             return self._failed("iterations", f"{self.name} stopped at its own limit of requests.")
         if stop not in ("end_turn", "max_tokens"):
             return self._failed("provider", f"{self.name} ended without an answer ({sanitize_line(str(stop), 60)}).")
+        if self._meter is not None and self._meter.problem:  # some programs end as if they were done
+            return self._failed("provider", self._meter.problem)
         if not text:
             return self._failed("provider", f"{self.name} gave an empty answer.")
         return RunResult("completed", "done", text)

@@ -60,7 +60,14 @@ class _ProgramRequest(NamedTuple):
         limits = [fields.get(key) for key in ("max_tokens", "max_output_tokens", "max_completion_tokens")]
         limits.append(options.get("maxOutputTokens") if isinstance(options, dict) else None)
         most = next((limit for limit in limits if type(limit) is int and limit > 0), REPLY)
-        return _ProgramRequest(str(model), len(body), most, bool(fields.get("tools")))
+        return _ProgramRequest(str(model), len(body), most, _offers_tools(fields))
+
+
+def _offers_tools(fields: dict[str, Any]) -> bool:
+    """Whether a request offers tools to its model: in its own list, or in an item of its input, as newer models of OpenAI take them."""
+    items = fields.get("input")
+    rows = items if isinstance(items, list) else []
+    return bool(fields.get("tools")) or any(isinstance(row, dict) and row.get("tools") for row in rows)
 
 
 class Meter:
@@ -72,6 +79,8 @@ class Meter:
         self.url = ""
         self.requests = 0
         """Requests that were forwarded."""
+        self.problem = ""
+        """Why the newest request of the program's own work had no answer; "" if it had one."""
         self.last_at = 0.0
         """When a request began or ended last (loop time)."""
         self.running = 0
@@ -133,6 +142,8 @@ class Meter:
             refusal = self._refusal(asked)
             if not refusal:
                 refusal = await self._counted(client, target, headers, body, asked)
+            if asked.turn and refusal:
+                self.problem = refusal
             if refusal:
                 await client.answer(REFUSED, self._error(refusal))
         finally:
@@ -210,11 +221,15 @@ class Meter:
     def _usage(self, reader: UsageReader, asked: _ProgramRequest, sent: Usage) -> Usage:
         """What a request is charged: what the service says, else an estimate from the bytes. Nothing for a failed one."""
         if not 200 <= reader.status < 300:
+            if asked.turn and reader.status:
+                self.problem = f"{self._upstream.endpoint.service} answered {reader.status} to the program's request."
             return Usage()
         reader.finish()
         found = reader.found
         if found is None:
             found = msgspec.structs.replace(sent, output=reader.size // BYTES_PER_TOKEN, estimated=True)
+        if asked.turn:
+            self.problem = ""
         self._sent[asked.model] = max(asked.size, self._sent.get(asked.model, 0)) if found.cache_read else 0
         if asked.turn:
             self._turns.context = found.context

@@ -51,7 +51,7 @@ class Turns:
     def seen(self) -> None:
         """The program seems to have sent a request. Where its requests are counted, that is known better."""
         if not self.counted and not self.full():
-            self.begin(Usage())
+            self.begin(Usage(cost_usd=None, estimated=True))  # what it costs is not known before the end, if ever
 
     def begin(self, request: Usage) -> None:
         """A turn begins; `request` estimates the usage of its request without the reply."""

@@ -23,6 +23,8 @@ PACKAGES = (
 )
 ROOT = Path(__file__).parents[2]
 NAMES = ("claude-code", "codex", "gemini", "opencode", "qwen-code")
+MODEL = {"codex": "model: test-model\n"}
+"""For a model that it knows, Codex offers one tool that runs JavaScript."""
 KEY = "sk-test-0123456789abcdef"
 ONE_TURN = 2 * (INPUT + OUTPUT)
 
@@ -63,6 +65,9 @@ def _run(name: str, home: Path, argv: list[str], check: Any) -> list[str]:
         settings = f'[providers.anthropic]\nbase_url = "{model.url}"\n[providers.openai]\nbase_url = "{model.url}/v1"\n'
         settings += f'[providers.gemini]\nbase_url = "{model.url}/v1beta/openai"\n'
         (home / "config.toml").write_text(settings)
+        (home / "profiles").mkdir()
+        page = f"---\nname: {name}\ndescription: x\nexternal: {name}\n{MODEL.get(name, '')}---\nDo it.\n"
+        (home / "profiles" / f"{name}.md").write_text(page)
         env = {**os.environ, "FRIDAY_HOME": str(home), "PYTHONPATH": str(ROOT)}
         env |= dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
         command = [

@@ -33,6 +33,10 @@ VERSIONS = {
     "acpx": "0.19.1",
     "opencode-ai": "1.18.33",
     "typescript": "7.0.2",
+    "@agentclientprotocol/claude-agent-acp": "0.101.0",
+    "@agentclientprotocol/codex-acp": "2.6.0",
+    "@google/gemini-cli": "0.61.0",
+    "@qwen-code/qwen-code": "0.24.4",
 }
 """The version of each package. Node itself is a package where that of the machine is too old (Linux on x64 only)."""
 

@@ -12,6 +12,7 @@ from friday_cli.external_agents.usage import UsageReader
 from tests.e2e.friday import KEY
 from tests.external_agents.conftest import Robot
 from tests.servers.fake_model_server import FakeModelServer, Say, thinking
+from tests.servers.script_player import document
 
 TOOLS = [{"name": "x", "input_schema": {"type": "object"}}]
 MODEL = "claude-sonnet-4-5"
@@ -58,7 +59,7 @@ def test_a_request_without_tools_is_charged_and_is_no_turn(robot: Robot, service
         (("--max-turns", "2"), MODEL, 2, "iterations", "the turns limit of a.1"),
         (("--max-tokens", "600"), MODEL, 6, "tokens", "the tokens limit of"),
         (("--max-cost", "0.0001"), MODEL, 0, "cost", "the cost limit of"),
-        (("--max-cost", "5"), "some-model", 0, "done", "the price of some-model is unknown"),
+        (("--max-cost", "5"), "some-model", 0, "provider", "the price of some-model is unknown"),
     ],
 )
 def test_what_a_limit_does_not_pay_for_is_refused_once_and_never_sent(
@@ -72,7 +73,7 @@ def test_what_a_limit_does_not_pay_for_is_refused_once_and_never_sent(
     said = "".join(item.get("text") or "" for item in items)
     assert said.count("[200]") == sent
     assert f'[400 {{"type": "error", "error": {{"type": "invalid_request_error", "message": "Friday: {words}' in said
-    assert reason == "done" or ran.document["result"] == "What I have."
+    assert reason == "provider" or ran.document["result"] == "What I have."
 
 
 def test_only_the_program_of_the_agent_may_use_the_meter(robot: Robot, service: FakeModelServer) -> None:
@@ -129,3 +130,16 @@ def test_the_usage_of_each_wire_is_read_in_pieces_of_any_size(
     assert found is not None
     assert (found.input, found.cache_read, found.cache_write, found.output) == counts
     assert reader.size == len(data)
+
+
+def test_tools_in_the_input_make_a_request_a_turn_as_well(robot: Robot, service: FakeModelServer) -> None:
+    robot.plays([asks(tools=[], input=[{"type": "additional_tools", "tools": TOOLS}]), {"say": "!"}], wire="anthropic")
+    assert robot.logged()["turns"] == 1
+
+
+def test_an_answer_after_a_failed_request_is_no_success(robot: Robot, service: FakeModelServer) -> None:
+    service.rule = lambda turn: document({"error": {"type": "overloaded_error", "message": "no"}}, 529)
+    robot.plays([asks(), {"say": "fine"}], wire="anthropic")
+    agent = robot.logged()
+    assert (agent["status"], agent["stop_reason"]) == ("failed", "provider")
+    assert "answered 529" in agent["error"]
