@@ -170,6 +170,12 @@ def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) ->
         terminal.until(b"early bird")
 
 
+def test_a_message_with_enter_before_the_screen_is_there_is_sent(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, {"a": [{"text": "Good morning."}]})) as terminal:
+        terminal.type(b"early bird\r")
+        terminal.until(b"Good morning.")
+
+
 def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo") as terminal:
         terminal.until(b"demo: scripted")
