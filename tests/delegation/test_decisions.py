@@ -445,7 +445,7 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
 
 
 @pytest.mark.parametrize(("front", "tools"), [
-    ((), TOOLS.by_default),
+    ((), TOOLS.by_default - {"code"}),  # there is no language server
     (("allowedTools: []",), frozenset()),
     (('allowedTools: "*"',), None),
     (("allowedTools: [read_file, bash]",), frozenset(("read_file", "bash"))),
