@@ -100,7 +100,9 @@ class PairResult(msgspec.Struct, frozen=True):
                 few = pluralize(found.clusters, "independent task")
                 return f"{self.second} against {self.first}: {few}, too few to compare (at least {statistics.FEWEST})"
             case "cannot tell":
-                return f"{self.second} against {self.first}: cannot tell: {points}{money}"
+                seen = found.difference.low > 0 or found.difference.high < 0
+                often = f"; chance alone makes as much in {100 * found.p:.0f} of 100 evals" if seen else ""
+                return f"{self.second} against {self.first}: cannot tell: {points}{money}{often}"
             case "as good":
                 return f"{self.second} is as good as {self.first} within 5 points: {points}{money}"
         return f"{self.second} is {found.word} than {self.first}: {points}{money}"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.evals import statistics
+from friday_cli.evals.results import PairResult
 from friday_cli.evals.statistics import (
     Comparison,
     Interval,
@@ -125,3 +126,10 @@ def test_an_interval_contains_its_estimate_and_stays_in_range(rows: list[list[fl
     found = rate(outcomes(rows))
     assert 0 <= found.low <= found.value + 1e-9
     assert found.value - 1e-9 <= found.high <= 1
+
+
+def test_a_range_beside_cannot_tell_has_its_reason() -> None:
+    pair = PairResult("a", "b", Comparison(Interval(-0.19, -0.36, -0.03), 0.0625, 12, "cannot tell"), None)
+    assert pair.text == (
+        "b against a: cannot tell: -19 points (95 %: -36 to -3); chance alone makes as much in 6 of 100 evals"
+    )
