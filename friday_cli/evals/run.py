@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from .commands import ConfinedCommands
 from .results import TrialRow, trial_rows
 from .statistics import FEWEST, smallest_difference
 from .suite import Suite
-from .trial import TRIES, Trial, TrialEngine, eval_folder
+from .trial import TRIES, Trial, TrialEngine, eval_folder, remove_old
 
 PROMPT = 8_000
 """Tokens of the first request of a trial, as an estimate for its smallest cap."""
@@ -99,7 +100,9 @@ class EvalRun:
                 await store.reopen(job.id)
                 await self._run_trials(trials, caps, arms[0].settings, left)
             await store.end(job.id, whole=not await store.left(job.id), reason=self._reason)
-            await store.prune(arms[0].settings.retention.days)
+            days = arms[0].settings.retention.days
+            await store.prune(days)
+            await asyncio.to_thread(remove_old, folder, days)
             return await store.batch(job.id), await trial_rows(store, job.id)
 
     def _trials(self, arms: Sequence[PreparedArm], works: Mapping[str, str]) -> list[Trial]:

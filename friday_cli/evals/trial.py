@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +22,7 @@ from friday_cli.map.caps import Cap
 from friday_cli.map.charges import started
 from friday_cli.map.engine import NO_FAULT, ItemResult, ItemTask
 from friday_cli.map.job import digest
-from friday_cli.map.store import MapStore
+from friday_cli.map.store import DAY_S, MapStore
 from friday_cli.session.commands import Stop
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
@@ -118,6 +120,15 @@ class HarnessError(FridayError):
 def eval_folder(env: Mapping[str, str]) -> Path:
     """Where trials work, and where what they changed is kept."""
     return data_dir(env) / "eval"
+
+
+def remove_old(folder: Path, days: float) -> None:
+    """Remove what killed processes left a day ago, and what was kept of trials that were not used for `days` (0: keep it). Blocks."""
+    for name, age in (("runs", 1.0), ("work", days)):
+        for path in (folder / name).glob("*") if age > 0 else ():
+            with suppress(OSError):  # another process removes it too
+                if path.stat().st_mtime < time.time() - age * DAY_S:
+                    shutil.rmtree(path)
 
 
 class TrialEngine:

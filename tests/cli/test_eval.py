@@ -239,3 +239,15 @@ def test_the_page_and_the_file_for_ci_run_nothing(console: Console) -> None:
     junit = console.ok("eval", "report", identity(console), "-f", "junit").out
     cases = [case for case in ElementTree.fromstring(junit).iter("testcase") if case.find("failure") is not None]
     assert len(cases) == 12
+
+
+def test_what_a_killed_process_left_is_removed_a_day_later(console: Console) -> None:
+    suite(console, 1)
+    arm = model(console, "good", SOLVES)
+    evaluate(console, arm)
+    folders = [console.friday_home / "data" / "eval" / "runs" / name for name in ("old", "new")]
+    for folder in folders:
+        (folder / "starts").mkdir(parents=True)
+    os.utime(folders[0], (0, 0))
+    evaluate(console, arm)
+    assert [folder.exists() for folder in folders] == [False, True]
