@@ -164,7 +164,7 @@ def rescore(name: str = ID, form: str = FORMAT, trust: bool = TRUST) -> None:
 def save(
     name: str = ID, file: str = typer.Argument(..., metavar="FILE", help="Where the baseline is written.")
 ) -> None:
-    """Write what an eval found as a baseline, for `eval run --against`."""
+    """Write a baseline for `eval run --against`."""
     asyncio.run(_save(name, Path(file)))
 
 

@@ -21,7 +21,7 @@ from friday_cli.extensions.profiles.create import create
 from friday_cli.extensions.profiles.external import KNOWN
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.extensions.profiles.profile import ExternalAgent
-from friday_cli.external_agents.programs import readiness
+from friday_cli.external_agents.programs import is_installed, readiness
 from friday_cli.session.mcp_settings import read_servers
 from friday_cli.system.paths import working_folder
 
@@ -53,10 +53,10 @@ def list_(as_json: bool = JSON) -> None:
         output.show_json(document)
         return
     _show(found)
-    for name in KNOWN:
-        if name not in found.found:
-            state = readiness(ExternalAgent(name), os.environ.get("PATH"))
-            output.remark(f'another program, by `friday ask --profile {name} "..."`: {state}')
+    path = os.environ.get("PATH")
+    others = [name for name in KNOWN if name not in found.found and is_installed(ExternalAgent(name), path)]
+    if others:
+        output.remark(f"other assistants that are installed: {', '.join(others)} (`friday ask --profile NAME`)")
     for message in (*found.announcements, *map(str, found.problems)):
         output.remark(message)
     unused = [] if context.trust_status.ok else [name for name in context.trust_status.files if name.endswith(".md")]

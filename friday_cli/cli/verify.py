@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,7 +175,7 @@ def _line(text: str, most: int = 200) -> str:
     return sanitize_line(text, most)
 
 
-async def _repeat(folder: Path, runs: dict[str, int | None]) -> list[str]:
+async def _repeat(folder: Path, runs: Mapping[str, int | None]) -> list[str]:
     problems = []
     workspace = await _confined(folder)
     try:

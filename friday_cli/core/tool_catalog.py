@@ -28,6 +28,9 @@ EDIT_FILE = "edit_file"
 WRITE_FILE = "write_file"
 CODE = "code"
 RENAME_SYMBOL = "rename_symbol"
+LIST_SUB_AGENTS = "list_sub_agents"
+MESSAGE_SUB_AGENT = "message_sub_agent"
+CANCEL_SUB_AGENT = "cancel_sub_agent"
 BASH = "bash"
 BASH_KILL = "bash_kill"
 MEMORY_LOAD = "memory_load"
@@ -115,10 +118,10 @@ TOOLS = ToolCatalog(
             spelling="with a pattern", exact=True,
         ),
         ToolInfo(SEARCH_PROFILES, "own", "delegate", "sub_agents", effects=_OWN, verifies=False, exact=True),
-        ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", effects=_OWN, verifies=False),
+        ToolInfo(LIST_SUB_AGENTS, "own", "delegate", "sub_agents", effects=_OWN, verifies=False),
         ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents", effects=_OWN),
-        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents", effects=_OWN, exact=True),
-        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents", effects=_OWN, exact=True),
+        ToolInfo(MESSAGE_SUB_AGENT, "own", "delegate", "sub_agents", effects=_OWN, exact=True),
+        ToolInfo(CANCEL_SUB_AGENT, "own", "delegate", "sub_agents", effects=_OWN, exact=True),
         # the files that differ in the worktree of that agent
         ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents", effects=(ToolEffect("write"),)),
         ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents", effects=_OWN, exact=True),

@@ -13,13 +13,14 @@ from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.config import Settings
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
+from friday_cli.core.protocol.tool_info import WEB_FETCH, WEB_SEARCH
 from friday_cli.map.job import digest, profile_digest
 from friday_cli.session.open_context import Options, read_context
 from friday_cli.system.paths import config_dir
 
 from .suite import files_digest
 
-NO_WEB = ("web_fetch", "web_search")
+NO_WEB = (WEB_FETCH, WEB_SEARCH)
 """Tools that no trial may use: a solution may be on the web."""
 
 

@@ -18,6 +18,7 @@ from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.tool_catalog import READ_FILE
 from friday_cli.map.caps import Cap
 from friday_cli.map.charges import started
 from friday_cli.map.engine import NO_FAULT, ItemResult, ItemTask
@@ -273,7 +274,7 @@ class TrialEngine:
             "limits.max_cost": cap.cost if cap.cost else None,
             "limits.timeout": min(arm.timeout or task.timeout, task.timeout),
         }
-        deny = (*given.deny, *NO_WEB, *(f"read_file({path}/**)" for path in hidden))
+        deny = (*given.deny, *NO_WEB, *(f"{READ_FILE}({path}/**)" for path in hidden))
         return replace(
             given,
             cwd=repository,

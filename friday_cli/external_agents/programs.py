@@ -133,12 +133,17 @@ def program_of(external: ExternalAgent) -> KnownProgram:
     return KnownProgram(external.argv, "", external.wire, metered_env=told)
 
 
+def is_installed(external: ExternalAgent, path: str | None) -> bool:
+    """Whether the folders of `path` have the program of a profile."""
+    return shutil.which(program_of(external).argv[0], path=path) is not None
+
+
 def readiness(external: ExternalAgent, path: str | None) -> str:
     """What a program is for `friday profiles`: its name and that it is installed in the folders of `path`, or how to install it. It is not
     started."""
     program = program_of(external)
     name = program.argv[0].rpartition("/")[2]
-    if shutil.which(program.argv[0], path=path) is not None:
+    if is_installed(external, path):
         return f"{name}, ready"
     return f"{name}, not installed" + (f": npm i -g {program.package}" if program.package else "")
 

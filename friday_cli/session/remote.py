@@ -160,7 +160,7 @@ class _Link:
             on_output(str(params["text"]))
 
 
-def _envelope(data: dict[str, Any]) -> Envelope:
+def _envelope(data: dict[str, Any]) -> Any:
     """An event; for a stored one that only another version knows, a notice in its place."""
     try:
         found: Envelope = decoded(data, Envelope)

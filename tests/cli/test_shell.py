@@ -18,7 +18,7 @@ from tests.cli.console import Console, plain
 COMMANDS = {
     "ask": (),
     "map": (),
-    "eval": ("run", "check", "status", "report", "retry", "rescore", "save", "cancel"),
+    "eval": ("run", "check", "from-git", "status", "report", "retry", "rescore", "save", "cancel"),
     "demo": (),
     "agents": ("answer", "send", "stop", "logs", "resume"),
     "attach": (),

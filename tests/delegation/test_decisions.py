@@ -16,7 +16,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, ToolFin
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
-from friday_cli.core.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import CODE, TOOLS
 from friday_cli.extensions.profiles import load
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.view import SessionView
@@ -445,7 +445,7 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
 
 
 @pytest.mark.parametrize(("front", "tools"), [
-    ((), TOOLS.by_default - {"code"}),  # there is no language server
+    ((), TOOLS.by_default - {CODE}),  # there is no language server
     (("allowedTools: []",), frozenset()),
     (('allowedTools: "*"',), None),
     (("allowedTools: [read_file, bash]",), frozenset(("read_file", "bash"))),

@@ -157,9 +157,8 @@ def test_the_list_of_profiles_says_what_can_be_started_and_how_to_install_it(
     program.chmod(0o755)
     assert run(["profiles", "list"]) == 0
     err = capsys.readouterr().err
-    assert '`friday ask --profile gemini "..."`: gemini, ready' in err
-    assert "codex-acp, not installed: npm i -g @agentclientprotocol/codex-acp" in err
+    assert "other assistants that are installed: gemini (`friday ask --profile NAME`)" in err
     assert run(["profiles", "show", "codex"]) == 0
     shown = capsys.readouterr()
-    assert "its work is done by codex-acp, not installed" in shown.err
+    assert "its work is done by codex-acp, not installed: npm i -g @agentclientprotocol/codex-acp" in shown.err
     assert "200,000 tokens, 60 turns, 1800 s" in shown.out

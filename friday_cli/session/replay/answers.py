@@ -17,7 +17,7 @@ from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Provider, ReplyDone, Request
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, MAP_TASKS, SKILL, TASK_RESULT
-from friday_cli.core.tool_catalog import SEARCH_PROFILES
+from friday_cli.core.tool_catalog import CANCEL_SUB_AGENT, LIST_SUB_AGENTS, MESSAGE_SUB_AGENT, SEARCH_PROFILES
 from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError, RecordedProvider
 from friday_cli.workspace.local import LocalWorkspace
@@ -37,9 +37,9 @@ REALLY_RUN = frozenset(
         SKILL,
         SEARCH_PROFILES,
         DELEGATION_RESULT,
-        "list_sub_agents",
-        "message_sub_agent",
-        "cancel_sub_agent",
+        LIST_SUB_AGENTS,
+        MESSAGE_SUB_AGENT,
+        CANCEL_SUB_AGENT,
     )
 )
 """Tools of the engine itself, which run in a replay, beside those that start sub-agents."""

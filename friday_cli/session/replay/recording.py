@@ -13,6 +13,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, Requested, SessionStarted, WorkspaceFound
 from friday_cli.core.protocol.messages import Image, Message, Usage
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.tool_catalog import CANCEL_SUB_AGENT
 from friday_cli.tools.delegate.report import report_from_log
 
 NOT_RECORDED = "Its log has no requests: it was made by an earlier version of Friday."
@@ -332,7 +333,7 @@ def _by_agent(before: Sequence[Envelope], path: str) -> bool:
     """Whether an agent stopped `path` by a call, or what is above it was stopped."""
     for envelope in reversed(before):
         event = envelope.event
-        if isinstance(event, events.ToolStarted) and event.tool == "cancel_sub_agent":
+        if isinstance(event, events.ToolStarted) and event.tool == CANCEL_SUB_AGENT:
             return path.startswith(f"{envelope.agent}.")
         if envelope.agent == path and isinstance(event, events.AgentStarted):
             return False
