@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -24,6 +25,10 @@ from . import output
 from .help import add_family
 from .project_context import ProjectContext, load_context
 from .session_args import JSON
+
+if TYPE_CHECKING:
+    from friday_cli.lsp.check import ChangedText
+    from friday_cli.lsp.pool import RunningServer
 
 NOT_KNOWN = 6
 """The exit code if there is no answer."""
@@ -155,7 +160,6 @@ async def _checked(
 ) -> list[CodeCheck]:
     from friday_cli.lsp.check import OPEN, ChangedText, check_change, problems_of
     from friday_cli.lsp.connection import NotKnown
-    from friday_cli.lsp.pool import RunningServer
 
     folder, loop = working_folder(), asyncio.get_running_loop()
     until, found = loop.time() + wait_s, list[CodeCheck]()
@@ -178,6 +182,7 @@ async def _checked(
         for one, texts in by_server.values():
             server, problems, unknown = await one.ready(), list[CodeProblem](), ""
             if since:
+                texts += await asyncio.to_thread(_users, one, texts, folder)
                 try:
                     result = await check_change(server, texts, max(0.1, until - loop.time()), worst)
                 except NotKnown as error:
@@ -196,6 +201,21 @@ async def _checked(
                         server.forget(text.path)
             found.append(CodeCheck(one.name, tuple(problems), files=len(texts), unknown=unknown))
     return found
+
+
+def _users(one: RunningServer, texts: Sequence[ChangedText], folder: Path) -> list[ChangedText]:
+    """The unchanged files that use what the changed ones define."""
+    from friday_cli.lsp.check import ChangedText
+    from friday_cli.lsp.project_files import changed_names
+
+    names = [name for text in texts for name in changed_names(text.path, text.old or None, text.new or None)]
+    one.files.scan()
+    paths = [] if one.found.entry.lints else one.files.users(names, {text.path for text in texts})
+    known = ((path, _text(path)) for path in paths)
+    languages = one.found.entry.languages
+    return [
+        ChangedText(path, os.path.relpath(path, folder), languages[path.suffix], text, text) for path, text in known
+    ]
 
 
 def _text(path: Path) -> str:

@@ -70,6 +70,13 @@ def test_only_what_is_new_since_a_commit(console: Console, mine: Path) -> None:
     (console.project / "a.bad").write_text("moved\nBAD old\nBAD new\n")
     ran = console("lsp", "check", "--since", "HEAD")
     assert (ran.code, ran.out) == (1, "a.bad:3 bad: BAD new [bad]\n")
+    (console.project / "c.bad").write_text("use area 1\n")
+    (console.project / "d.bad").write_text("def area 1\n")
+    git(console.project, "add", "-A")
+    git(console.project, "commit", "-qm", "two")
+    (console.project / "d.bad").write_text("def area 2\n")
+    ran = console("lsp", "check", "--since", "HEAD")
+    assert (ran.code, ran.out) == (1, "c.bad:1 bad: use area 1 [bad]\n"), "an unchanged file that uses it"
     assert console("lsp", "check", "--since", "nowhere").code == 1
     console.refused("lsp", "check", "nothing.bad")
 
