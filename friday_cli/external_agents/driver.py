@@ -7,7 +7,7 @@ import logging
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from friday_cli.core.agent.agent import Agent
+from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loop import REPAIRS, WRAP_UP, add_system_note, drain_inbox, wrapped_up
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.limits.budget import LimitReached
@@ -132,21 +132,9 @@ class ExternalDriver:
             call = f"x{agent.run}"
             title = f"what {self.name} did, as Friday saw it"
             agent.receipt_builder.add(OBSERVED, "ok", facts)
-            agent.receipt_builder.warn(*self._lies(facts))
+            agent.receipt_builder.warn(*_unseen_changes(agent, self.name, self._updates, facts))
             done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
             await self._services.log.emit(agent.path, ToolStarted(call, OBSERVED, title), done)
-
-    def _lies(self, facts: ToolFacts) -> list[str]:
-        """What the program says that it changed, and Friday did not see changed."""
-        workspace, seen = local(self._agent), {change.path for change in facts.files}
-        missing = []
-        for path in self._updates.changed:
-            with suppress(ToolError):
-                missing += [label] if (label := workspace.label(path)) not in seen else []
-        if facts.unknown or not missing:
-            return []
-        names = ", ".join(sanitize_line(name, 100) for name in missing[:10])
-        return [f"{self.name} says that it changed {names}, and no change was seen"]
 
     # ---- the program -------------------------------------------------------------
 
@@ -164,7 +152,7 @@ class ExternalDriver:
         server = await host.serve(agent, self._profile, self._meter)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
-        earlier = await self._earlier_session()
+        earlier = await _earlier_session(agent, self._services)
         folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")
         self._session, continues = await open_session(
             connection, self._profile, folder, earlier, counted=self._meter is not None, careful=careful
@@ -177,14 +165,6 @@ class ExternalDriver:
         elif earlier:
             text = f"{self.name} cannot continue its earlier session: it reads the conversation so far as text."
             await self._services.log.emit(agent.path, Notice(text, "warning"))
-
-    async def _earlier_session(self) -> str:
-        """The id of the program's session of an earlier run, "" if there is none."""
-        if self._agent.run < 2:
-            return ""
-        rows = [row for row in await self._services.log.history() if row.agent == self._agent.path]
-        found = [row.event.id for row in rows if isinstance(row.event, ExternalSession)]
-        return found[-1] if found else ""
 
     # ---- prompts -----------------------------------------------------------------
 
@@ -304,6 +284,28 @@ class ExternalDriver:
         if params.get("sessionId") != self._session:
             raise RpcError(METHOD_NOT_FOUND, "This is not the session of this agent.")
         return await self._questions.permission(params)
+
+
+def _unseen_changes(agent: Agent, name: str, updates: Updates, facts: ToolFacts) -> list[str]:
+    """What the program says that it changed, and Friday did not see changed."""
+    workspace, seen = local(agent), {change.path for change in facts.files}
+    missing = []
+    for path in updates.changed:
+        with suppress(ToolError):
+            missing += [label] if (label := workspace.label(path)) not in seen else []
+    if facts.unknown or not missing:
+        return []
+    names = ", ".join(sanitize_line(label, 100) for label in missing[:10])
+    return [f"{name} says that it changed {names}, and no change was seen"]
+
+
+async def _earlier_session(agent: Agent, services: Services) -> str:
+    """The id of the program's session of an earlier run, "" if there is none."""
+    if agent.run < 2:
+        return ""
+    rows = [row for row in await services.log.history() if row.agent == agent.path]
+    found = [row.event.id for row in rows if isinstance(row.event, ExternalSession)]
+    return found[-1] if found else ""
 
 
 def _now() -> float:
