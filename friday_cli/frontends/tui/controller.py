@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from .compaction import Compaction
 from .loop import PromptLoop
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from friday_cli.extensions.commands import CustomCommand
     from friday_cli.extensions.tool_lists import Restriction
     from friday_cli.session.attachments import PromptText
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from friday_cli.session.open_context import Options
     from friday_cli.session.port import SessionPort, SessionReader
     from friday_cli.session.remote import RemoteSession
+    from friday_cli.session.wire import Reopening
 
     from .widgets.message_queue import Draft
 
@@ -146,7 +149,7 @@ class SessionController:
             try:
                 self.session = await Session.open(self._made, env=self._env)
             except UsageError:
-                observer = self.observer = await self._observe(self._made)
+                observer = self.observer = await _observe(self._made, self._env)
                 if observer is None:
                     raise
                 self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
@@ -174,13 +177,8 @@ class SessionController:
 
     async def _reopen_there(self, remote: RemoteSession, **changes: Any) -> FridayError | None:
         """Let the process that owns the session open it again with these options."""
-        from friday_cli.session.wire import Reopening
-
-        known = self.options.add_dirs
-        sent = {name: value for name, value in changes.items() if name in ("model", "effort", "mode")}
-        added = tuple(str(folder) for folder in changes.get("add_dirs", ()) if folder not in known)
         try:
-            await remote.reopen(Reopening(add_dirs=added, **sent))
+            await remote.reopen(_reopening(self.options.add_dirs, changes))
         except FridayError as error:
             return error
         self.keep(**changes)
@@ -202,25 +200,13 @@ class SessionController:
         """When the owner of the session ends, observe the session, and take it over."""
         await remote.ended.wait()
         self.session = self.remote = None
-        observer = self.observer = await self._observe(self.options, free=True)
+        observer = self.observer = await _observe(self.options, self._env, free=True)
         assert observer is not None
         await self.fold.stop(cancel=True)
         await self.fold.start(observer)
         self._on_change()
         await remote.close()
         await self._take_over(observer)
-
-    async def _observe(self, options: Options, *, free: bool = False) -> SessionObserver | None:
-        """A read-only view of the session; None when no other process drives it, unless it may be `free`."""
-        from friday_cli.session.observer import SessionObserver
-
-        if not options.resume:
-            return None
-        observer = await SessionObserver.open(options, env=self._env)
-        if observer.owner_pid is None and not free:
-            await observer.close()
-            return None
-        return observer
 
     async def _take_over(self, observer: SessionObserver) -> None:
         """Open the session when the process that drives it ends; when a third process was faster, wait for that one."""
@@ -356,3 +342,25 @@ class SessionController:
         if self.session is not None:
             return self.session
         raise self.observer.refusal if self.observer is not None else UsageError("No session is open.")
+
+
+def _reopening(known: Sequence[Path], changes: Mapping[str, Any]) -> Reopening:
+    """What the owner of a session is asked to change; `known` are the folders that it has."""
+    from friday_cli.session.wire import Reopening
+
+    sent = {name: value for name, value in changes.items() if name in ("model", "effort", "mode")}
+    added = tuple(str(folder) for folder in changes.get("add_dirs", ()) if folder not in known)
+    return Reopening(add_dirs=added, **sent)
+
+
+async def _observe(options: Options, env: Mapping[str, str] | None, *, free: bool = False) -> SessionObserver | None:
+    """A read-only view of the session; None when no other process drives it, unless it may be `free`."""
+    from friday_cli.session.observer import SessionObserver
+
+    if not options.resume:
+        return None
+    observer = await SessionObserver.open(options, env=env)
+    if observer.owner_pid is None and not free:
+        await observer.close()
+        return None
+    return observer
