@@ -11,11 +11,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.events import Envelope, HandedBack, PermissionAnswered, PermissionAsked, TextDelta
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    Envelope,
+    HandedBack,
+    Notice,
+    PermissionAnswered,
+    PermissionAsked,
+    TextDelta,
+)
 from friday_cli.frontends.host import server as host
 from friday_cli.frontends.host.owner import BackgroundOwner
 from friday_cli.session import commands as c
@@ -204,6 +213,34 @@ async def test_an_older_or_newer_owner_is_named(harness: Harness, monkeypatch: p
                 patch.setattr("friday_cli.session.remote.wire", _Other(version))
                 with pytest.raises(UsageError, match="do not understand each other"):
                     await RemoteSession.connect(session.id)
+
+
+class Newer(c.Command[None], frozen=True, tag="newer"):
+    """A command of a later version."""
+
+
+async def test_what_only_one_side_knows_is_one_line(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol is the same, but one side has a command or an event more."""
+
+    plain = msgspec.to_builtins
+
+    def renamed(value: Any, **more: Any) -> Any:
+        data = plain(value, **more)
+        if isinstance(value, Envelope) and data["event"]["kind"] == "mode_changed":
+            data["event"]["kind"] = "newer"
+        return data
+
+    monkeypatch.setattr(host, "__version__", "9.9")
+    monkeypatch.setattr(msgspec, "to_builtins", renamed)
+    async with harness.session() as session, served(session) as (_, [one]):
+        with pytest.raises(UsageError, match=r"runs Friday 9\.9 and cannot do this"):
+            await one.session.do(Newer())
+        await one.session.do(c.Say(PromptText("go")))
+        await one.until(AgentFinished)  # by now it reads the socket
+        await one.session.do(c.SetMode("plan"))
+        notice = await one.until(Notice)
+        assert "(newer) is of another version of Friday" in notice.text
+        assert one.session.facts.mode == "plan"
 
 
 class _Other:
