@@ -307,7 +307,7 @@ class LanguageServer:
         match method:
             case "workspace/configuration":
                 items = params.get("items")
-                return [self._section(item) for item in items] if isinstance(items, list) else []
+                return [_section(self._settings, item) for item in items] if isinstance(items, list) else []
             case "workspace/workspaceFolders":
                 return [{"uri": self._root.as_uri(), "name": self._root.name}]
             case "client/registerCapability":
@@ -324,12 +324,13 @@ class LanguageServer:
                 return {"success": False}
         raise RpcError(METHOD_NOT_FOUND, f"{method} is not offered.")
 
-    def _section(self, item: Any) -> Any:
-        section = item.get("section") if isinstance(item, dict) else None
-        found: Any = self._settings
-        for name in section.split(".") if isinstance(section, str) and section else ():
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found
+
+def _section(settings: Mapping[str, Any], item: Any) -> Any:
+    section = item.get("section") if isinstance(item, dict) else None
+    found: Any = settings
+    for name in section.split(".") if isinstance(section, str) and section else ():
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def _hello(root: Path, options: Mapping[str, Any]) -> dict[str, Any]:
