@@ -107,7 +107,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         env={
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_CONFIG": "{home}/opencode.json",  # for a file in its usual folder it would fetch packages
+            "OPENCODE_CONFIG": "{home}/opencode.json",
         },
         files={"opencode.json": json.dumps(_OPENCODE)},
         metered_files={"opencode.json": json.dumps(_OPENCODE_METERED)},
