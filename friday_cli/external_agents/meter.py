@@ -7,20 +7,24 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.agent.next_request import store_sent
 from friday_cli.core.limits import ledger
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.events import RequestSent
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.llm.transport import http
+from friday_cli.llm.transport import error_mapping, http
+from friday_cli.llm.transport.endpoint import Endpoint
 from friday_cli.llm.transport.h11_server import ProtocolError, ServedConnection
 
+from .program_request import ProgramRequest, refusal
 from .provider import PricedModel
 from .turns import Turns
 from .upstream import Upstream
@@ -28,46 +32,16 @@ from .usage import BYTES_PER_TOKEN, UsageReader
 
 log = logging.getLogger(__name__)
 
-REPLY = 8_000
-"""Tokens of a reply to a request that sets no limit."""
 REFUSED = 400
 """The status of a refusal: the only one at which each of the known programs stops at the first refused request."""
+BROKEN = 502
+"""The status where the service gave no answer."""
 _NOT_FORWARDED = frozenset(
     (
         *("host", "content-length", "connection", "transfer-encoding", "accept-encoding", "expect", "te"),
         *("authorization", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie"),
     )
 )
-
-
-class _ProgramRequest(NamedTuple):
-    """A request of the program. `turn`: it offers tools to the model, as each request of an agent's own work does."""
-
-    model: str
-    size: int
-    most: int
-    turn: bool
-
-    @staticmethod
-    def read(target: str, body: bytes) -> _ProgramRequest:
-        try:
-            given = json.loads(body)
-        except (ValueError, RecursionError):
-            given = None
-        fields: dict[str, Any] = given if isinstance(given, dict) else {}
-        model = fields.get("model") or target.partition("/models/")[2].partition(":")[0]
-        options = fields.get("generationConfig")
-        limits = [fields.get(key) for key in ("max_tokens", "max_output_tokens", "max_completion_tokens")]
-        limits.append(options.get("maxOutputTokens") if isinstance(options, dict) else None)
-        most = next((limit for limit in limits if type(limit) is int and limit > 0), REPLY)
-        return _ProgramRequest(str(model), len(body), most, _offers_tools(fields))
-
-
-def _offers_tools(fields: dict[str, Any]) -> bool:
-    """Whether a request offers tools to its model: in its own list, or in an item of its input, as newer models of OpenAI take them."""
-    items = fields.get("input")
-    rows = items if isinstance(items, list) else []
-    return bool(fields.get("tools")) or any(isinstance(row, dict) and row.get("tools") for row in rows)
 
 
 class Meter:
@@ -78,7 +52,7 @@ class Meter:
         self.token = secrets.token_urlsafe(24)
         self.url = ""
         self.requests = 0
-        """Requests that were forwarded."""
+        """Requests that were forwarded, or for which the service could not be reached."""
         self.problem = ""
         """Why the newest request of the program's own work had no answer; "" if it had one."""
         self.last_at = 0.0
@@ -127,30 +101,34 @@ class Meter:
             body = await client.body()
             given = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("authorization", "")
             if not secrets.compare_digest(given.removeprefix("Bearer ").encode(), self.token.encode()):
-                await client.answer(401, self._error("This is not the token of this agent."))
-            elif request.method != "POST":
-                await client.answer(404, self._error("Only requests to a model are forwarded."))
+                await client.answer(401, self._error("This is not the token of this agent.", 401))
+            elif words := refusal(self._upstream.wire, request.method, target):
+                await client.answer(404, self._error(words, 404))
+            elif (asked := ProgramRequest.read(target, body)) is None:
+                text = "Friday: the body of this request is no JSON object, so it cannot be counted."
+                await client.answer(REFUSED, self._error(text))
             else:
-                await self._forward(client, target, headers, body)
+                await self._forward(client, target, headers, body, asked)
             client.next()
 
-    async def _forward(self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes) -> None:
-        asked = _ProgramRequest.read(target, body)
+    async def _forward(
+        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: ProgramRequest
+    ) -> None:
         self.last_at = asyncio.get_running_loop().time()
         self.running += 1
         try:
-            refusal = self._refusal(asked)
-            if not refusal:
-                refusal = await self._counted(client, target, headers, body, asked)
-            if asked.turn and refusal:
-                self.problem = refusal
-            if refusal:
-                await client.answer(REFUSED, self._error(refusal))
+            words = self._refusal(asked)
+            if not words:
+                words = await self._counted(client, target, headers, body, asked)
+            if asked.turn and words:
+                self.problem = words
+            if words:
+                await client.answer(REFUSED, self._error(words))
         finally:
             self.running -= 1
             self.last_at = asyncio.get_running_loop().time()
 
-    def _refusal(self, asked: _ProgramRequest) -> str:
+    def _refusal(self, asked: ProgramRequest) -> str:
         """Why a request is not sent, whatever it costs; "" if nothing is against it."""
         turns = self._turns
         if turns.phase == "stopping":
@@ -164,7 +142,7 @@ class Meter:
         return ""
 
     async def _counted(
-        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: _ProgramRequest
+        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: ProgramRequest
     ) -> str:
         """Reserve, forward and settle a request. Returns why it was refused."""
         agent, services, price = self._agent, self._services, self._upstream.price(asked.model)
@@ -182,8 +160,15 @@ class Meter:
                     services.ledger, agent.path, priced, reservation, sent=sent, last=last, waiting=waiting
                 )
                 await ledger.begin(services.ledger, held)
+            if reservation.output < asked.most:
+                body = asked.limited(reservation.output)
+            estimate = msgspec.structs.replace(sent, cost_usd=price(sent), estimated=True)
+            reply = price(Usage(output=1_000_000))
+            marked = RequestSent(estimate, None if reply is None else reply / 1_000_000)
             if asked.turn:
-                self._turns.begin(msgspec.structs.replace(sent, cost_usd=price(sent), estimated=True))
+                self._turns.begin(marked)
+            if not asked.free:
+                await store_sent(agent, services, marked)
             await self._exchange(client, target, headers, body, reader)
         except LimitReached as limit:
             self._turns.stop_at(limit)
@@ -197,8 +182,8 @@ class Meter:
             if reservation is not None:
                 agent.budget.settle(reservation, usage.billed, usage.cost_usd, output=usage.output)
             agent.account(usage)
-            if usage != Usage():
-                self._turns.end(usage, "end_turn")
+            if usage != Usage() or (reader.sent and not asked.free and agent.budget.needs_log):
+                self._turns.end(usage, "end_turn", marked=True)
         return ""
 
     async def _exchange(
@@ -206,30 +191,45 @@ class Meter:
     ) -> None:
         """Forward a request, and pass its answer on."""
         upstream = self._upstream
+        self.requests += 1
+        reader.sent = True
         try:
             response = await http.forward(upstream.endpoint, upstream.url(target), (body,), self._sent_headers(headers))
-        except (OSError, ProtocolError) as error:
-            await client.answer(502, self._error(f"Friday: {upstream.endpoint.service} could not be reached: {error}"))
+        except asyncio.CancelledError:
+            reader.stopped = True
+            raise
+        except Exception as error:
+            reader.problem = str(error_mapping.from_exception(upstream.endpoint, error))
+            await client.answer(BROKEN, self._error(f"Friday: {reader.problem}", BROKEN))
             return
-        self.requests += 1
         reader.status = response.status_code
         try:
-            await client.pass_on(response, reader.feed)
+            await client.pass_on(_Answer(upstream.endpoint, response), reader.feed)
+        except ProviderError as error:  # the program has its beginning: it sees an answer without an end
+            reader.problem = str(error)
+            raise ConnectionResetError(reader.problem) from error
         finally:
             await response.aclose()
 
-    def _usage(self, reader: UsageReader, asked: _ProgramRequest, sent: Usage) -> Usage:
-        """What a request is charged: what the service says, else an estimate from the bytes. Nothing for a failed one."""
+    def _usage(self, reader: UsageReader, asked: ProgramRequest, sent: Usage) -> Usage:
+        """What a request is charged: what the service says, else an estimate from the bytes. Nothing for a failed one, and the input for one
+        that is stopped before its answer begins: the service reads it."""
+        if asked.turn and reader.problem:
+            self.problem = reader.problem
+        if reader.stopped and not asked.free:
+            return msgspec.structs.replace(sent, cost_usd=self._upstream.price(asked.model)(sent), estimated=True)
         if not 200 <= reader.status < 300:
             if asked.turn and reader.status:
                 self.problem = f"{self._upstream.endpoint.service} answered {reader.status} to the program's request."
+            return Usage()
+        if asked.free:
             return Usage()
         reader.finish()
         found = reader.found
         if found is None:
             found = msgspec.structs.replace(sent, output=reader.size // BYTES_PER_TOKEN, estimated=True)
         if asked.turn:
-            self.problem = ""
+            self.problem = reader.problem
         self._sent[asked.model] = max(asked.size, self._sent.get(asked.model, 0)) if found.cache_read else 0
         if asked.turn:
             self._turns.context = found.context
@@ -240,11 +240,28 @@ class Meter:
         kept = {name: value for name, value in headers.items() if name not in _NOT_FORWARDED}
         return kept | {name.lower(): value for name, value in self._upstream.endpoint.headers.items()}
 
-    def _error(self, text: str) -> bytes:
+    def _error(self, text: str, status: int = REFUSED) -> bytes:
         """A refusal in the form of the wire."""
         if self._upstream.wire == "gemini":
-            document: dict[str, Any] = {"error": {"code": REFUSED, "message": text, "status": "INVALID_ARGUMENT"}}
+            name = "UNAVAILABLE" if status == BROKEN else "NOT_FOUND" if status == 404 else "INVALID_ARGUMENT"
+            document: dict[str, Any] = {"error": {"code": status, "message": text, "status": name}}
         else:
-            error = {"type": "invalid_request_error", "message": text}
+            error = {"type": "api_error" if status == BROKEN else "invalid_request_error", "message": text}
             document = {"type": "error", "error": error}
         return json.dumps(document).encode()
+
+
+class _Answer:
+    """The answer of a service; a failure while it comes is a ProviderError, unlike one of the program's connection."""
+
+    def __init__(self, endpoint: Endpoint, response: Any) -> None:
+        self._endpoint, self._response = endpoint, response
+        self.status_code, self.headers = response.status_code, response.headers
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Its body in pieces."""
+        try:
+            async for data in self._response.aiter_bytes():
+                yield data
+        except Exception as error:
+            raise error_mapping.from_exception(self._endpoint, error) from error

@@ -7,7 +7,7 @@ from typing import Literal
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.limits.budget import LimitReached
-from friday_cli.core.protocol.events import TurnFinished, TurnStarted
+from friday_cli.core.protocol.events import RequestSent, TurnFinished, TurnStarted
 from friday_cli.core.protocol.messages import Usage
 
 
@@ -51,19 +51,29 @@ class Turns:
     def seen(self) -> None:
         """The program seems to have sent a request. Where its requests are counted, that is known better."""
         if not self.counted and not self.full():
-            self.begin(Usage(cost_usd=None, estimated=True))  # what it costs is not known before the end, if ever
+            self.begin(
+                RequestSent(Usage(cost_usd=None, estimated=True))
+            )  # what it costs is not known before the end, if ever
 
-    def begin(self, request: Usage) -> None:
-        """A turn begins; `request` estimates the usage of its request without the reply."""
+    def begin(self, sent: RequestSent) -> None:
+        """A turn begins; `sent` estimates what its request costs."""
         agent = self._agent
         self.end(Usage(), "tool_use")
         agent.turn += 1
         self._open = True
-        self._log.emit_soon(agent.path, TurnStarted(agent.turn, self.last, self.context, request=request))
+        started = TurnStarted(
+            agent.turn,
+            self.last,
+            self.context,
+            request=sent.request,
+            output_usd=sent.output_usd,
+            marked=self.counted and agent.budget.needs_log,
+        )
+        self._log.emit_soon(agent.path, started)
 
-    def end(self, usage: Usage, stop: str) -> None:
-        """A turn ends, or what it used becomes known later."""
-        if self._open or usage != Usage():
+    def end(self, usage: Usage, stop: str, *, marked: bool = False) -> None:
+        """A turn ends, or what it used becomes known later. `marked`: the log has the start of its request, and gets its end."""
+        if self._open or marked or usage != Usage():
             self._open = False
             self._log.emit_soon(self._agent.path, TurnFinished(self._agent.turn, usage, stop, self.context))
 

@@ -19,6 +19,10 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.size = self.status = 0
+        self.sent = self.stopped = False
+        """Whether the request was sent, and whether it was stopped before its answer began."""
+        self.problem = ""
+        """Why there is no whole answer, "" if there is one."""
         self._rest = b""
         self._fields: dict[str, int] = {}
 

@@ -52,12 +52,17 @@ def estimated(agent: Agent, prompt: int) -> RequestSent:
 
 
 async def mark_sent(agent: Agent, services: Services, prompt: int) -> None:
-    """Write that a request of so many tokens is sent next, where what is spent must outlive the process. Raises ProviderError if that
-    cannot be stored."""
+    """Write that a request of so many tokens is sent next; see `store_sent`."""
+    if agent.budget.needs_log:
+        await store_sent(agent, services, estimated(agent, prompt))
+
+
+async def store_sent(agent: Agent, services: Services, sent: RequestSent) -> None:
+    """Write that a request is sent next, where what is spent must outlive the process. Raises ProviderError if that cannot be stored."""
     if not agent.budget.needs_log:
         return
     if services.log.failure is None:
-        await services.log.emit(agent.path, estimated(agent, prompt))
+        await services.log.emit(agent.path, sent)
     if services.log.failure is not None:
         words = f"No request was sent, because its start cannot be stored: {services.log.failure}"
         raise ProviderError("config", words)

@@ -30,6 +30,7 @@ ERROR_BODY = 64 * 1024
 ERROR_BODY_S = 10.0
 """Maximum seconds to read them."""
 
+_OF_THE_BODY = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 _USER_AGENT = f"friday-cli/{__version__}"
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, httpx2.AsyncClient]] = WeakKeyDictionary()
 
@@ -90,8 +91,15 @@ async def forward(
 ) -> h11_client.Response | httpx2.Response:
     """POST the pieces of a body that another program made, with its own headers; the answer may be an error of the service. Raises what the
     connection does."""
-    post = h11_client.post if h11_client.supports(endpoint) else _post
-    return await post(endpoint, url, content, headers)
+    if h11_client.supports(endpoint):
+        return await h11_client.post(endpoint, url, content, headers)
+    try:
+        return await _post(endpoint, url, content, headers)
+    except error_mapping.HTTPStatusError as error:
+        import httpx2
+
+        kept = {name: value for name, value in error.headers.items() if name.lower() not in _OF_THE_BODY}
+        return httpx2.Response(error.status, headers=kept, content=error.body)
 
 
 async def _check_status(endpoint: Endpoint, response: h11_client.Response | httpx2.Response) -> None:
