@@ -45,11 +45,11 @@ from .small_window import listed_tools
 from .start_notices import few_tokens_notices, missing_tool_notices, search_missing, small_window_notices
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
+from .tool_sources import NewAgent
+from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
     from friday_cli.core.eventlog.replay import AgentRecord
-from .tool_sources import NewAgent
-from .worktree_changes import WorktreeChanges
 
 ROOT = "friday"
 """The profile name of the main agent if no profile is chosen for it."""
@@ -174,10 +174,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         from .first_message import first_message, fork  # most sessions start no sub-agent
 
         agent, profile = self._new_child(tree, parent, spec, path)
-        if spec.fork and profile.external is not None:
-            raise ToolError(
-                f"{profile.name} is another program, which cannot continue this conversation: leave fork out."
-            )
         if spec.fork:
             environment = self.shared.isolation.environment_for(agent.workspace, self.environment)
             first = fork(agent, parent, profile, spec, environment)

@@ -43,8 +43,6 @@ from .tool_sources import (
 if TYPE_CHECKING:
     from .recorded_answers import RecordedAnswers
 
-    pass
-
 
 class AgentTools:
     """Makes tools. `memory_store` is what the memory tools read and write, `own` are the
