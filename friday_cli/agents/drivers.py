@@ -22,6 +22,8 @@ class Drivers(msgspec.Struct, eq=False):
 
     shared: SharedResources
     folder: Callable[[], Path]
+    replayed: bool = False
+    """Whether a recording answers for models and tools: then no program and no check is started."""
     programs: ExternalAgents | None = None
     """What starts the programs of external agents, made with the first one."""
 
@@ -29,6 +31,8 @@ class Drivers(msgspec.Struct, eq=False):
         """What does the work of `agent` in its next run."""
         shared = self.shared
         profile = shared.profiles.found.get(agent.profile) if agent.parent is not None else None
+        if self.replayed:
+            return ModelDriver(agent, shared.services)
         if profile is not None and profile.models:
             from .ladder import LadderDriver  # few profiles have one
 

@@ -161,6 +161,8 @@ class EvalRun:
     async def _works(self, trials: Mapping[str, Trial], caps: Mapping[str, tuple[Cap, Cap]]) -> AsyncIterator[ItemTask]:
         """The trials that are to be run, in order."""
         for row in await trial_rows(self._store, self._job.id):
+            if self._engine is not None and row.key in self._engine.spent:
+                continue  # it would use up the same share again
             if row.state in ("new", "waiting") and (trial := trials.get(row.key)) is not None:
                 most, least = caps[trial.arm.arm.name]
                 if (own := trial.task.max_cost) is not None and most.cost is not None:

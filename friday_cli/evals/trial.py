@@ -148,6 +148,8 @@ class TrialEngine:
         self.session = new_id()
         self._suite, self._trials, self._store, self._commands = suite, trials, store, commands
         self._env, self._rescore = env, rescore
+        self.spent: set[str] = set()
+        """The keys of trials that used up their share of the cap."""
         self._git = Git(env, (Path(os.getcwd()),))
         self._starts: dict[str, asyncio.Task[TaskStart]] = {}
         self._folder = eval_folder(env) / "runs" / self.session
@@ -245,6 +247,7 @@ class TrialEngine:
         if end.stop_reason in LIMIT_REASONS:
             capped = end.summary("a")
             if end.stop_reason == "cost" and trial.task.max_cost is None and trial.arm.arm.max_cost is None:
+                self.spent.add(trial.key)
                 raise HarnessError(f"its share of the cap, {cap.text()}, was used up; raise --max-cost")
         patch, changed = await start.changes(folder / "repository")
         done = TrialWork(

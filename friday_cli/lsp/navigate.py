@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.text.code_lines import code_lines
 
 from .connection import LanguageServer
 
@@ -108,7 +109,7 @@ class CodeQuestions:
     async def _position(self, name: str, line: int) -> dict[str, int]:
         """Where a name such as `Receipt.lines` stands; `line` (from 1) says which, 0 for the only one."""
         *around, last = name.split(".")
-        lines = self._text.splitlines()
+        lines = [line.rstrip("\r\n") for line in code_lines(self._text)]
         if line:
             column = _word(last, lines[line - 1]) if line <= len(lines) else None
             if column is None:
@@ -147,7 +148,7 @@ def columns(line: str, index: int, encoding: str) -> int:
 
 def edited(text: str, edits: Sequence[Any], encoding: str) -> str:
     """`text` after the edits of a server. Raises ToolError for edits that overlap or are outside."""
-    lines = text.splitlines(keepends=True)
+    lines = code_lines(text)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))

@@ -112,7 +112,7 @@ class RunningServer:
 
     async def _start(self) -> LanguageServer:
         entry, venv = self.found.entry, self.found.venv
-        confined = entry.sandbox
+        confined = entry.sandbox or (self.found.in_project and "/" not in entry.command)  # an agent can have made it
         if confined and not self._host.sandbox_access(""):
             if self.found.in_project or not entry.trusted_program:
                 raise NotKnown(

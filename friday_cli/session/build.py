@@ -195,7 +195,7 @@ def _factory(
         overflow_folder=workspace.overflow.folder,
         sub_agents=sub_agents,
         schemas=KeptSchemas(context.env),
-        drivers=Drivers(tools.shared, workspace.overflow.folder),
+        drivers=Drivers(tools.shared, workspace.overflow.folder, options.answers is not None),
     )
 
 

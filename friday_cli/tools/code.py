@@ -17,6 +17,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace, whole
+from friday_cli.core.text.code_lines import code_lines
 from friday_cli.core.text.diff import difference
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
 from friday_cli.core.tool_catalog import CODE, RENAME_SYMBOL, TOOLS
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 20.0
 """Seconds that an answer may take; a server that has to start takes some of them."""
+LONGEST = 4_000_000
+"""Bytes of a file that are looked at for its lines."""
 MOST, LINE, HOVER = 100, 200, 2_000
 """Places of a result, characters of a line in it, and characters of what is known of a name."""
 DIFF = 4_000
@@ -131,7 +134,7 @@ class CodeTools:
             if label in hidden or count >= MOST:
                 continue
             if place.path not in files:
-                files[place.path] = (await asyncio.to_thread(_read, place.path) or "").splitlines()
+                files[place.path] = await _lines(ctx.workspace, label)
                 rows.append(neutralize_line(label or str(place.path)))
             lines, count = files[place.path], count + 1
             line = lines[place.line - 1].strip()[:LINE] if place.line <= len(lines) else ""
@@ -284,6 +287,15 @@ def _label(workspace: Workspace, path: Path) -> str:
         return workspace.label(str(path))
     except ToolError:
         return ""
+
+
+async def _lines(workspace: Workspace, label: str) -> list[str]:
+    """The lines of a file of the workspace; none of one outside, of which the place is all that is told."""
+    try:
+        data = await workspace.read(workspace.resolve(label), limit=LONGEST) if label else b""
+    except ToolError:
+        return []
+    return [line.rstrip("\r\n") for line in code_lines(data.decode("utf-8", "replace"))]
 
 
 def _read(path: Path) -> str | None:

@@ -49,6 +49,14 @@ def test_the_program_reads_the_prompt_of_the_profile_and_the_task(robot: Robot) 
     }
 
 
+def test_a_replay_starts_no_program(robot: Robot) -> None:
+    robot.plays([{"say": "yes"}])
+    session = robot.ask("The task.").document["session_id"]
+    before = len(robot.received)
+    assert run(["sessions", "replay", session]) == 1
+    assert len(robot.received) == before
+
+
 @pytest.mark.parametrize(
     ("call", "argv", "answer"),
     [

@@ -180,6 +180,11 @@ def navigate(message: dict[str, Any]) -> None:
         result = [{"name": name, "folder": folder}]
     elif method in ("definition", "references"):
         result = spans(folder, name, ("def",) if method == "definition" else ("use",))
+        if FAULT == "outside":
+            begin = {"line": 0, "character": 0}
+            secret = os.path.join(os.path.dirname(folder), "secret.txt")
+            result = [{"uri": f"file://{path}", "range": {"start": begin, "end": begin}}
+                      for path in (secret, os.path.join(folder, "link.txt"))]  # fmt: skip
     elif method == "rename":
         edits: dict[str, list[Any]] = {}
         for one in spans(folder, name, ("def", "use")):

@@ -116,6 +116,18 @@ async def test_one_file_that_may_not_be_changed_refuses_the_whole_rename(
     assert everything(project.project) == before
 
 
+async def test_of_files_outside_a_server_learns_agents_the_place_alone(project: Harness) -> None:
+    """The server is confined, what reads the lines for the answer is not."""
+    secret = project.project.parent / "secret.txt"
+    secret.write_text("the key\n", encoding="utf-8")
+    (project.project / "link.txt").symlink_to(secret)
+    write(config_dir(), "lsp.json", {"script": entry("outside")})
+    ((status, text),) = await results(project, does(code("definition", name="area")))
+    assert status == "ok"
+    assert "secret.txt\n1: " in text
+    assert "the key" not in text
+
+
 async def test_a_file_that_changed_since_refuses_the_whole_rename(project: Harness) -> None:
     change = does(("bash", {"command": "echo more >> one.bad"}))
     found = await results(project, does(rename()), change, does(rename(apply=True)))
@@ -130,6 +142,11 @@ def test_edits_count_columns_as_the_server_does() -> None:
     assert edited(text, [{"range": span, "newText": "x"}], "utf-16") == "\U0001f600 x\r\nb a"
     span = {"start": {"line": 0, "character": 5}, "end": {"line": 0, "character": 6}}
     assert edited(text, [{"range": span, "newText": "x"}], "utf-8") == "\U0001f600 x\r\nb a"
+
+
+def test_lines_end_where_they_end_for_a_server() -> None:
+    span = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 1}}
+    assert edited("a\fc\u2028d\nb\r\n", [{"range": span, "newText": "x"}], "utf-16") == "a\fc\u2028d\nx\r\n"
 
 
 @pytest.mark.parametrize("marked", [True, False])
