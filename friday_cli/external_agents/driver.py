@@ -24,6 +24,7 @@ from friday_cli.workspace.local_commands import WorkEffects
 
 from .connection import AcpConnection, ProgramFailed
 from .host import ExternalAgents, local
+from .login_folder import LoginFolder
 from .meter import Meter
 from .questions import Questions
 from .session import open_session
@@ -54,6 +55,7 @@ class ExternalDriver:
         self._connection: AcpConnection | None = None
         self._meter: Meter | None = None
         """What counts its requests; None where it uses a login of its own."""
+        self._login: LoginFolder | None = None
         self._session = ""
         self._prompt: asyncio.Task[Any] | None = None
         self._sent = 0
@@ -133,6 +135,8 @@ class ExternalDriver:
             title = f"what {self.name} did, as Friday saw it"
             agent.receipt_builder.add(OBSERVED, "ok", facts)
             agent.receipt_builder.warn(*_unseen_changes(agent, self.name, self._updates, facts))
+            if self._login is not None:
+                agent.receipt_builder.warn(*await asyncio.to_thread(self._login.warnings, self.name))
             done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
             await self._services.log.emit(agent.path, ToolStarted(call, OBSERVED, title), done)
 
@@ -149,7 +153,8 @@ class ExternalDriver:
         self._held.callback(host.places.release)
         self._effects = await self._held.enter_async_context(local(agent).commands.observed(agent.path, self.name))
         self._meter = await host.meter(agent, self._profile, self._turns)
-        server = await host.serve(agent, self._profile, self._meter)
+        self._login = await host.login(self._profile, self._meter)
+        server = await host.serve(agent, self._profile, self._meter, self._login)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
         earlier = await _earlier_session(agent, self._services)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,11 +17,14 @@ from friday_cli.core.protocol.workspace import whole
 from friday_cli.core.tool_catalog import BASH, EDIT_FILE, WRITE_FILE
 from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.llm.models import catalog
+from friday_cli.system.beneath import WALK
+from friday_cli.system.safe_files import create_file
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 
 from .connection import ProgramFailed
+from .login_folder import LoginFolder
 from .meter import Meter
 from .programs import KnownProgram, program_of
 from .turns import Turns
@@ -54,24 +59,34 @@ class ExternalAgents:
         turns.counted = True
         return meter
 
-    async def serve(self, agent: Agent, profile: Profile, meter: Meter | None) -> ServerProcess:
+    async def login(self, profile: Profile, meter: Meter | None) -> LoginFolder | None:
+        """The folder with the login of a program, which it uses where its requests are not counted; None without one."""
+        assert profile.external is not None, "only for such a profile"
+        variable, place = program_of(profile.external).login_folder
+        if meter is not None or not variable:
+            return None
+        path = Path(self._env.get(variable) or os.path.join(self._env.get("HOME", "/"), place))
+        return await asyncio.to_thread(lambda: LoginFolder(path) if path.is_dir() else None)
+
+    async def serve(
+        self, agent: Agent, profile: Profile, meter: Meter | None, login: LoginFolder | None
+    ) -> ServerProcess:
         """Start the program of an agent. Raises ProgramFailed."""
         assert profile.external is not None, "only for such a profile"
         program, home = program_of(profile.external), self._folder() / f"home-{agent.path}"
         workspace = local(agent)
-        variable, place = program.login_folder
-        login = Path(self._env.get(variable) or os.path.join(self._env.get("HOME", "/"), place)) if variable else None
-        if meter is not None or login is None or not login.is_dir():
-            login = None
         environ = self._environ(agent, program, home, counted=meter is not None)
-        environ |= {variable: str(login)} if login is not None else {}
+        environ |= {program.login_folder[0]: str(login.path)} if login is not None else {}
         files = dict(program.files)
         if meter is not None:
             told = {"{url}": meter.url, "{token}": meter.token, "{model}": self._model(profile, program)}
             environ |= {name: _filled(text, told) for name, text in program.metered_env.items()}
             files |= {name: _filled(text, told) for name, text in program.metered_files.items()}
-        await asyncio.to_thread(_write, home, files)
-        writes = (home, *((login,) if login else ()), *(workspace.roots if _may_write(agent) else ()))
+        try:
+            await asyncio.to_thread(_write, home, files)
+        except OSError as error:
+            raise ProgramFailed(f"The home of {profile.program} could not be prepared: {error.strerror}") from None
+        writes = (home, *((login.path,) if login else ()), *(workspace.roots if _may_write(agent) else ()))
         confined = self._settings.sandbox.kind != "none"
         started = ServerProgram(
             program.argv,
@@ -81,6 +96,7 @@ class ExternalAgents:
             network=True,
             data=home,
             writes=writes,
+            freeze=login.fixed if login else (),
         )
         try:
             return await workspace.serve(started, agent.path)
@@ -108,12 +124,45 @@ def _filled(text: str, told: Mapping[str, str]) -> str:
 
 
 def _write(home: Path, files: Mapping[str, str]) -> None:
-    """Write files of a program's home, which only this user can read."""
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Write files of a program's home, which only this user can read. What the program left there in an earlier run is not trusted: a link
+    or another file in the place of a folder is replaced, and so is whatever is in the place of a file. Raises OSError."""
+    if home.is_symlink() or not home.is_dir():
+        home.unlink(missing_ok=True)
+        home.mkdir(parents=True, mode=0o700)
     for name, text in files.items():
-        path = home / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_text(text, encoding="utf-8")
+        *above, last = name.split("/")
+        folder = os.open(home, WALK)
+        try:
+            for part in above:
+                below = _folder_in(folder, part)
+                os.close(folder)
+                folder = below
+            _remove(folder, last)
+            create_file(folder, last, text.encode(), None, lambda _: 0o600)
+        finally:
+            os.close(folder)
+
+
+def _folder_in(folder: int, name: str) -> int:
+    """A descriptor of the folder `name`, which is made where there is none. Raises OSError."""
+    try:
+        return os.open(name, WALK, dir_fd=folder)
+    except OSError:
+        _remove(folder, name)
+        os.mkdir(name, 0o700, dir_fd=folder)
+        return os.open(name, WALK, dir_fd=folder)
+
+
+def _remove(folder: int, name: str) -> None:
+    """Remove what is there under a name, and nothing that a link leads to. Raises OSError."""
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
 
 
 def local(agent: Agent) -> LocalWorkspace:

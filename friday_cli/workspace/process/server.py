@@ -26,7 +26,8 @@ READ = 256 * 1024
 class ServerProgram(NamedTuple):
     """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
     `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox.
-    `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands)."""
+    `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands). `freeze`: what exists inside of
+    `writes` and must not change, which Landlock cannot prevent."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
@@ -35,6 +36,7 @@ class ServerProgram(NamedTuple):
     network: bool = False
     data: Path | None = None
     writes: tuple[Path, ...] | None = None
+    freeze: tuple[Path, ...] = ()
 
 
 class Pipes:

@@ -181,6 +181,7 @@ class CommandStarter:
                 data = [] if program.data is None else [program.data]
                 secrets = read_only_command.secret_files([os.path.realpath(root) for root in self._roots])
                 plan = plan._replace(deny=(*plan.deny, *secrets)).writing_only([*map(str, (*program.writes, *data))])
+                plan = plan._replace(freeze=(*plan.freeze, *map(str, program.freeze)))
                 plan = plan._replace(show=(*plan.show, *map(str, self._roots)))  # a worktree is in a folder of Friday's
             environ = sandbox.environ(environ, plan, keep=tuple(environ))
         return self._supervisor.request([found, *words], cwd, environ, plan=plan)
