@@ -185,6 +185,8 @@ class ExternalDriver:
 
     async def _ask(self, text: str) -> RunResult:
         """Send a prompt and wait for its end. Raises ProgramFailed, LimitReached."""
+        if self._meter is not None:
+            self._meter.problem = ""  # a refusal of the prompt before is answered by this one
         agent, connection = self._agent, self._connection
         assert connection is not None
         await agent.slot.start_parallel(1, on_machine=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from friday_cli.agents.drivers import Drivers
 from friday_cli.cli import run
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.extensions.profiles.parse import parse
+from friday_cli.extensions.profiles.profile import ExternalAgent, Profile
 from friday_cli.session.session import Options, Session
 from tests.external_agents.conftest import Robot
 
@@ -49,12 +53,13 @@ def test_the_program_reads_the_prompt_of_the_profile_and_the_task(robot: Robot) 
     }
 
 
-def test_a_replay_starts_no_program(robot: Robot) -> None:
-    robot.plays([{"say": "yes"}])
-    session = robot.ask("The task.").document["session_id"]
-    before = len(robot.received)
-    assert run(["sessions", "replay", session]) == 1
-    assert len(robot.received) == before
+@pytest.mark.parametrize(
+    "profile", [Profile("robot", "", "", external=ExternalAgent("codex")), Profile("robot", "", "", models=("a",))]
+)
+def test_a_replay_starts_no_program_and_no_check(profile: Profile) -> None:
+    shared: Any = SimpleNamespace(services=None, profiles=SimpleNamespace(found={"robot": profile}))
+    agent: Any = SimpleNamespace(parent="a", profile="robot")
+    assert isinstance(Drivers(shared, Path, replayed=True).of(agent), ModelDriver)
 
 
 @pytest.mark.parametrize(

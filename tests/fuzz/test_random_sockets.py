@@ -55,7 +55,7 @@ async def test_no_way_reaches_a_socket_of_the_person(
         names += ["../service", "inside", "sub/inside", "../datagrams", "sub/datagrams", "../packets"]
         given = json.dumps({"paths": names, "abstract": ABSTRACT, "port": server.getsockname()[1]})
         ran = await workspace.run(
-            f"{sys.executable} ways.py {seeds.first()} {VARIANTS} '{given}' 2>&1",
+            f"{sys.executable} -W ignore ways.py {seeds.first()} {VARIANTS} '{given}' 2>&1",
             agent="a", timeout_s=300, on_output=lambda text: None,
         )  # fmt: skip
         assert ran.output == f"tried {VARIANTS}\n"
@@ -67,7 +67,7 @@ async def test_no_way_reaches_a_socket_of_the_person(
         for one in (*datagrams, udp):
             with pytest.raises(BlockingIOError):
                 one.recv(10)
-        argv = [sys.executable, "ways.py", "1", "40", given]
+        argv = [sys.executable, "-W", "ignore", "ways.py", "1", "40", given]
         free = await asyncio.to_thread(
             subprocess.run, argv, cwd=root, capture_output=True, text=True, timeout=60, check=True
         )

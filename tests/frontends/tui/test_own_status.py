@@ -57,6 +57,6 @@ async def test_a_program_that_does_not_work_is_told_once(
     configure(*(word.replace("{folder}", str(tmp_path)) for word in command))
     async with opened(tmp_path, ONE) as chat:
         await chat.shows("tui.status_command in your settings:")
-        assert told in " ".join(chat.frame.replace("▌", " ").split())
+        assert "".join(told.split()) in "".join(chat.frame.replace("▌", " ").split())  # a long path is broken
         assert "RUN-BY-AGENTS" not in chat.frame
         await chat.ask("hello", shows="One.")
