@@ -68,6 +68,10 @@ def fork(
     friday sessions fork 7f3a --step a.2:7 -m haiku --compare
     friday sessions fork 7f3a --step a:3 --say "Use the standard library."
     """
+    if step and (at is not None or as_json):
+        raise UsageError(
+            "--at and --json do not go with --step.", hint="The step says where; what comes of it is shown."
+        )
     if step:
         raise typer.Exit(_from_step(name, step, model=model, profile=profile, say=say, compare=compare, yes=yes))
     if model or profile or compare or say != "Continue.":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
+
+import pytest
 
 from friday_cli.system.paths import config_dir
 from tests.lsp.test_changes import OLD, TRUSTED, edits
@@ -21,11 +24,22 @@ async def run(project: Harness, landlock: dict[str, str], *turns: object, **play
     return [text for path in ("a", "a.1") for _, text in await project.results(session.id, path)]
 
 
-async def test_it_writes_nothing_and_reads_no_key(harness: Harness, landlock: dict[str, str], home: Path) -> None:
+@pytest.mark.parametrize("of_project", [False, True])
+async def test_it_writes_nothing_and_reads_no_key(
+    of_project: bool, harness: Harness, landlock: dict[str, str], home: Path
+) -> None:
+    """Also a program in the project, which an agent can have made, where the person's settings want no sandbox."""
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "id_ed25519").write_text("key")
     (harness.project / ".env").write_text("TOKEN=abc")
-    write(config_dir(), "lsp.json", {"script": entry("evil", sandbox=True)})
+    server = entry("evil", sandbox=True)
+    if of_project:
+        program = harness.project / ".venv" / "bin" / "script-server"
+        program.parent.mkdir(parents=True)
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        program.chmod(0o755)
+        server |= {"command": "script-server", "sandbox": False}
+    write(config_dir(), "lsp.json", {"script": server})
     (harness.project / "model.bad").write_text(OLD)
     read = does(("read_file", {"path": "model.bad"}))
     results = await run(harness, landlock, read, does(edits("area 1", "BAD 1")))
