@@ -33,6 +33,10 @@ class ReplayLoop(asyncio.SelectorEventLoop):
     def _thread_done(self, future: object) -> None:
         self._threads -= 1
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads: a limit of `timeout` seconds (Python 3.12 and newer) would pass at once."""
+        await super().shutdown_default_executor()
+
     def pass_time(self, select: Callable[[float | None], Any], timeout: float | None, *, busy: bool) -> Any:
         """Wait `timeout` seconds of the replay, or until `select` returns something."""
         if self.speed is None and not (busy or self._threads) and timeout is not None:
