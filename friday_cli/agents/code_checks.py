@@ -4,10 +4,10 @@ before the first change."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -39,14 +39,17 @@ _Changes = dict[LocalWorkspace, dict[Path, _Change]]
 
 
 class CodeChecks:
-    """Implements `ChangeChecks` for a session. `make` makes the pool of servers when it is first needed."""
+    """Implements `ChangeChecks` for a session. `make` makes the pool of servers when it is first needed; `warn` shows the person one
+    line."""
 
-    def __init__(self, make: Callable[[], LanguageServers], settings: LanguageServerSettings) -> None:
-        self._make, self.settings = make, settings
+    def __init__(
+        self, make: Callable[[], LanguageServers], settings: LanguageServerSettings, warn: Callable[[str], None]
+    ) -> None:
+        self._make, self.settings, self._warn = make, settings, warn
         self._made: LanguageServers | None = None
         self._pending: dict[str, _Changes] = {}
         self._late: dict[str, list[asyncio.Task[list[CodeCheck]]]] = {}
-        self._starting: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
         self.has_tool = False
@@ -61,16 +64,16 @@ class CodeChecks:
             self._made = self._make()
         return self._made
 
-    def rows(self) -> list[LanguageServerRow]:
-        """The servers that were needed so far."""
-        return self._made.states() if self._made is not None else []
+    async def rows(self) -> list[LanguageServerRow]:
+        """The servers that were needed so far, and how much memory they take."""
+        return await self._made.measured() if self._made is not None else []
 
     async def switch(self, action: Literal["restart", "off", "on"], name: str) -> str:
         """See `SwitchLanguageServers`."""
         if action != "restart":
             self.off = action == "off"
             return f"Checks of changes are {action}{' in this session' if self.off else ''}."
-        names = {row.name for row in self.rows()}
+        names = {row.name for row in self._made.states()} if self._made is not None else set()
         if self._made is None or not names or (name and name not in names):
             known = f"Those that were needed: {', '.join(sorted(names))}." if names else "None was needed so far."
             raise UsageError(f"There is no language server {name}." if name else "No language server runs.", hint=known)
@@ -93,9 +96,22 @@ class CodeChecks:
             except NotKnown:
                 pass  # the check says it
 
-        task = asyncio.create_task(start())
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._in_background(start())
+
+    def rewound(self, workspace: LocalWorkspace, changes: Mapping[Path, _Change]) -> None:
+        """The person had files restored: tell them what that broke, as soon as it is known."""
+
+        async def check() -> None:
+            for one in await self._check({workspace: dict(changes)}):
+                if one.new:
+                    self._warn(f"Files were restored. {one.warning}")
+
+        self._in_background(check())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def add(self, agent: str, workspace: LocalWorkspace, path: Path, change: _Change) -> None:
         """An agent changed a file."""
@@ -225,7 +241,7 @@ class CodeChecks:
             return msgspec.structs.replace(check, server=one.name)
 
     async def close(self) -> None:
-        tasks = [*self._starting, *(task for tasks in self._late.values() for task in tasks)]
+        tasks = [*self._tasks, *(task for tasks in self._late.values() for task in tasks)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -240,18 +256,23 @@ class WorkspaceWatch:
         self._checks, self._workspace = checks, workspace
 
     async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
-        if agent in ("", PERSON) or self._checks.off:
+        if agent == PERSON or self._checks.off:
             return {}
         wanted = [path for path in paths if self._checks.servers.wants(path)]
-        if wanted:
+        if wanted and agent:
             self._checks.expect(self._workspace, wanted[0])
         return {path: await asyncio.to_thread(read_text, path) for path in wanted}
 
     async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
-        for path, old in before.items():
-            if self._checks.servers.wants(path):
-                new = await asyncio.to_thread(read_text, path)
-                self._checks.add(agent, self._workspace, path, _Change(old, new))
+        changes = {
+            path: _Change(old, await asyncio.to_thread(read_text, path))
+            for path, old in before.items()
+            if self._checks.servers.wants(path)
+        }
+        if not agent:  # a rewind
+            return self._checks.rewound(self._workspace, changes)
+        for path, change in changes.items():
+            self._checks.add(agent, self._workspace, path, change)
 
 
 def read_text(path: Path) -> str | None:

@@ -37,6 +37,7 @@ _KEY = typer.Argument(
 SCHEMAS = {
     "config": ("friday_cli.config.json_schema", "settings_schema"),
     "mcp": ("friday_cli.mcp.schema", "servers_schema"),
+    "lsp": ("friday_cli.lsp.entry", "language_servers_schema"),
     "hooks": ("friday_cli.extensions.hooks.hook", "hooks_schema"),
 }
 """The module and the function that make the schema of each file."""
@@ -143,8 +144,10 @@ def edit() -> None:
 
 
 def schema(
-    name: Literal["config", "mcp", "hooks"] = typer.Argument(
-        metavar="config|mcp|hooks", help="The file: config.toml, mcp.json or hooks.json.", show_default=False
+    name: Literal["config", "mcp", "lsp", "hooks"] = typer.Argument(
+        metavar="config|mcp|lsp|hooks",
+        help="The file: config.toml, mcp.json, lsp.json or hooks.json.",
+        show_default=False,
     ),
 ) -> None:
     """Print the JSON Schema of a file, for editors.

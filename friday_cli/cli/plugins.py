@@ -156,7 +156,8 @@ def _counts(plugin: Plugin) -> str:
         )
         if found
     ]
-    return ", ".join([*counts, *(["MCP servers"] if plugin.servers or plugin.inline_servers else [])])
+    counts += ["MCP servers"] if plugin.servers or plugin.inline_servers else []
+    return ", ".join([*counts, *(["language servers"] if plugin.language_servers else [])])
 
 
 def _data(plugin: Plugin, source: str) -> dict[str, Any]:

@@ -320,7 +320,10 @@ class LanguageServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     idle_s: Seconds = 300
     """Seconds after which a server that is not used is ended."""
     max_servers: Annotated[int, Meta(ge=1, le=64)] = 6
-    """Servers of one session that run at the same time; the longest unused one is ended for another."""
+    """Servers that run at the same time in all your sessions; of one session the longest unused one is ended for another."""
+    max_mb: Annotated[int, Meta(ge=50, le=1_000_000)] = 1500
+    """Megabytes of memory that the servers of a session may take, on Linux. Above it the longest unused one is ended; one that takes more
+    alone is ended too, and is off after the third time."""
 
 
 class FleetSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -43,14 +43,10 @@ def rows_of_language_servers(path: Path, head: str, root: Path) -> list[tuple[st
     except FileError as error:
         return [(head, sanitize_line(f"cannot be used: {error.problem}", 400))]
     rows = [
-        (
-            f"{head}: {sanitize_line(entry.name, 60)}",
-            sanitize_line(f"a language server in the sandbox, which writes nothing in the project and has no network: "
-                          f"{' '.join((entry.command, *entry.args))}", 400),
-        )
+        (f"{head}: {sanitize_line(entry.name, 60)}", entry.effect)
         for entry in table.entries[:MAX_SERVERS]
         if entry.origin == "project"
-    ]  # fmt: skip
+    ]
     rows += [(head, sanitize_line(problem, 400)) for problem in table.problems[:MAX_SERVERS]]
     return rows or [(head, "no language servers")]
 

@@ -105,6 +105,8 @@ class LanguageServer:
         """What columns count."""
         self.abilities: dict[str, Any] = {}
         """What it said at its start that it can do."""
+        self.version = ""
+        """What it said at its start."""
         self._progress: set[str] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -132,11 +134,11 @@ class LanguageServer:
         except BaseException:
             await server.close()
             raise
-        abilities = reply.get("capabilities") if isinstance(reply, dict) else None
-        server.abilities = abilities if isinstance(abilities, dict) else {}
-        if isinstance(abilities, dict) and abilities.get("diagnosticProvider") not in (None, False):
+        server.abilities, about = _object(reply, "capabilities"), _object(reply, "serverInfo")
+        server.version = sanitize_line(str(about.get("version", "")), 60)
+        if server.abilities.get("diagnosticProvider") not in (None, False):
             server._pulls.set()
-        if isinstance(abilities, dict) and abilities.get("positionEncoding") == "utf-8":
+        if server.abilities.get("positionEncoding") == "utf-8":
             server.encoding = "utf-8"
         server._rpc.notify("initialized", {})
         return server
@@ -323,6 +325,11 @@ class LanguageServer:
             case "window/showDocument":
                 return {"success": False}
         raise RpcError(METHOD_NOT_FOUND, f"{method} is not offered.")
+
+
+def _object(data: Any, key: str) -> dict[str, Any]:
+    found = data.get(key) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _section(settings: Mapping[str, Any], item: Any) -> Any:

@@ -49,7 +49,7 @@ class WrittenLanguageServer(Struct, frozen=True, omit_defaults=True):
     enabled: bool = True
     """Whether it is used."""
     sandbox: bool = True
-    """Whether it is confined. A project's always is."""
+    """Whether it is confined. A project's or a plugin's always is."""
 
 
 class LanguageServerEntry(Struct, frozen=True):
@@ -68,7 +68,7 @@ class LanguageServerEntry(Struct, frozen=True):
     start_s: float = 30.0
     enabled: bool = True
     sandbox: bool = True
-    origin: Literal["known", "user", "project"] = "known"
+    origin: Literal["known", "user", "plugin", "project"] = "known"
     file: str = ""
     install: str = ""
     lints: bool = False
@@ -78,12 +78,19 @@ class LanguageServerEntry(Struct, frozen=True):
     least_major: int = 0
     """The first version that is a server, of a program in a package of npm."""
 
+    @property
+    def effect(self) -> str:
+        """What a confined one does, for the person who decides about it."""
+        words = " ".join((self.command, *self.args))
+        about = f"a language server in the sandbox, which writes nothing in the project and has no network: {words}"
+        return sanitize_line(about, 400)
+
 
 class ServerFile(Struct, frozen=True):
     """A file with servers: its name for messages, whose it is, and its content or the error that prevents its use."""
 
     name: str
-    origin: Literal["user", "project"]
+    origin: Literal["user", "plugin", "project"]
     content: bytes | FileError
 
 
@@ -184,7 +191,7 @@ def _resolved(
         root_markers=written.root_markers or base.root_markers,
         start_s=written.startupTimeout / 1000,
         enabled=written.enabled,
-        sandbox=written.sandbox or file.origin == "project",
+        sandbox=written.sandbox or file.origin != "user",
         origin=file.origin,
         file=file.name,
         trusted_program=base.trusted_program and not written.command,
@@ -196,6 +203,15 @@ def _resolved(
 def _unknown(file: ServerFile, name: str, key: str) -> FileError:
     close = closest_match(key, WrittenLanguageServer.__struct_encode_fields__, 0.7)
     return _error(file, name, f"unknown key, ignored.{f' Did you mean {close}?' if close else ''}", key=key)
+
+
+def language_servers_schema() -> dict[str, Any]:
+    """The JSON Schema of lsp.json."""
+    from friday_cli.config import json_schema
+
+    table = {"additionalProperties": {"$ref": "#/$defs/WrittenLanguageServer"}}
+    top = {"type": "object", "properties": {WRAPPER: {"type": "object", **table}}, **table}
+    return json_schema.document("Language servers of Friday", top, json_schema.definitions(WrittenLanguageServer))
 
 
 def _error(file: ServerFile, name: str, problem: str, *, key: str = "", hint: str = "") -> FileError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
@@ -18,12 +19,19 @@ from .connection import LanguageServer, NotKnown
 from .entry import LanguageServerTable
 from .find import Folders, FoundServer, candidates, servers_for
 from .project_files import ProjectFiles
+from .server_limit import ServerLimit
 
 PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
 """Variables of ours that a server gets."""
 AGAIN_S = 30.0
 """Seconds until a server that ended twice is started once more; after that it is off."""
 MOST_FAILURES = 3
+LOOK_S = 10.0
+"""Seconds between two looks at what the servers take; also after which an unused one ends that another session needs."""
+
+
+class NoRoom(NotKnown):
+    """As many servers run as may."""
 
 
 class ServerHost(Protocol):
@@ -40,16 +48,16 @@ class ServerHost(Protocol):
 class RunningServer:
     """One server with its program. It is started again when it ends, at most `MOST_FAILURES` times."""
 
-    def __init__(
-        self, found: FoundServer, host: ServerHost, env: Mapping[str, str], report: Callable[[str], None]
-    ) -> None:
-        self.found, self._host, self._env, self._report = found, host, env, report
+    def __init__(self, found: FoundServer, host: ServerHost, pool: LanguageServers) -> None:
+        self.found, self._host, self._pool = found, host, pool
         self.busy = asyncio.Lock()
         """Held while documents are open: one question at a time."""
         self.files = ProjectFiles(found.root, found.entry.languages)
         self.used_at = 0.0
+        self.mb = 0
         self.error = ""
         self.off = False
+        self._leave: Callable[[], None] = lambda: None
         self._server: LanguageServer | None = None
         self._starting: asyncio.Task[LanguageServer] | None = None
         self._stream: ServerProcess | None = None
@@ -68,14 +76,21 @@ class RunningServer:
             return "ended" if self._server.ended else "runs"
         return "starts" if self._starting is not None else "not started"
 
+    @property
+    def row(self) -> LanguageServerRow:
+        """It for a person."""
+        version = self._server.version if self._server is not None else ""
+        return LanguageServerRow(
+            self.name, self.state, str(self.found.root), self.found.program, self.error, version=version, mb=self.mb
+        )
+
     async def ready(self) -> LanguageServer:
         """The server after its start. Raises NotKnown if it does not run."""
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
         if self._server is not None and self._server.ended:
             self._fail(f"{self._server.ended}{self._said()}")
-            await self._server.close()
-            self._server = None
+            await self.close()
         if self.off:
             raise NotKnown(self.error or "it was switched off")
         if self._server is not None:
@@ -86,6 +101,8 @@ class RunningServer:
             self._starting = asyncio.create_task(self._start())
         try:
             self._server = await asyncio.shield(self._starting)
+        except NoRoom:
+            raise
         except (NotKnown, FridayError) as error:
             self.error, self.off = str(error), True  # what does not start will not start a second later
             raise NotKnown(self.error) from None
@@ -106,11 +123,26 @@ class RunningServer:
         self._failed_at, self.error = asyncio.get_running_loop().time(), reason
         if self._failures >= MOST_FAILURES:
             self.off = True
-            self._report(
+            self._pool.report(
                 f"The language server {self.name} is off: it ended {MOST_FAILURES} times, the last time because {reason}."
             )
 
+    async def measure(self) -> None:
+        """Look how much memory it takes."""
+        self.mb = (
+            await asyncio.to_thread(self._stream.memory) // 1_000_000 if self._stream and self.state == "runs" else 0
+        )
+
     async def _start(self) -> LanguageServer:
+        self._leave = await self._pool.room_for(self)
+        try:
+            return await self._launched()
+        except BaseException:
+            self._leave()
+            self._leave = lambda: None
+            raise
+
+    async def _launched(self) -> LanguageServer:
         entry, venv = self.found.entry, self.found.venv
         confined = entry.sandbox or (self.found.in_project and "/" not in entry.command)  # an agent can have made it
         if confined and not self._host.sandbox_access(""):
@@ -119,8 +151,8 @@ class RunningServer:
                     'it must run in a sandbox, and there is none; `"sandbox": false` in your lsp.json allows it'
                 )
             confined = False
-        data = cache_dir(self._env) / "lsp" / entry.name
-        environ = {name: self._env[name] for name in PASSED if name in self._env}
+        data = cache_dir(self._pool.env) / "lsp" / entry.name
+        environ = {name: self._pool.env[name] for name in PASSED if name in self._pool.env}
         environ |= {"XDG_CACHE_HOME": str(data)} | ({"VIRTUAL_ENV": venv} if venv else {}) | entry.env
         program = ServerProgram(
             (self.found.program, *entry.args), environ, self.found.root, confined=confined, data=data, writes=()
@@ -151,8 +183,12 @@ class RunningServer:
             await asyncio.gather(self._starting, return_exceptions=True)
             self._starting = None
         server, self._server = self._server, None
-        if server is not None:
-            await server.close()
+        leave, self._leave = self._leave, lambda: None
+        try:
+            if server is not None:
+                await server.close()
+        finally:
+            leave()
 
     async def restart(self) -> None:
         """End it, so that the next question starts it, also after it was switched off."""
@@ -170,10 +206,11 @@ class LanguageServers:
         env: Mapping[str, str],
         report: Callable[[str], None],
     ) -> None:
-        self.table, self.settings, self._env, self._report = table, settings, env, report
+        self.table, self.settings, self.env, self.report = table, settings, env, report
         self._running: dict[tuple[str, Path, Path], RunningServer] = {}
         self._found: dict[tuple[Path, Path, str], list[FoundServer]] = {}
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._limit = ServerLimit(cache_dir(env) / "lsp" / "running", settings.max_servers)
+        self._looking: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
     def wants(self, path: Path) -> bool:
@@ -182,10 +219,13 @@ class LanguageServers:
 
     def states(self) -> list[LanguageServerRow]:
         """Every server that was needed."""
-        return [
-            LanguageServerRow(one.name, one.state, str(one.found.root), one.found.program, one.error)
-            for one in self._running.values()
-        ]
+        return [one.row for one in self._running.values()]
+
+    async def measured(self) -> list[LanguageServerRow]:
+        """As `states`, with the memory that they take now."""
+        for one in self._running.values():
+            await one.measure()
+        return self.states()
 
     async def for_file(self, host: ServerHost, path: Path) -> list[RunningServer]:
         """The servers for a file, started: the first that answers, and those that lint. None: no server is installed for it. Raises
@@ -197,11 +237,13 @@ class LanguageServers:
         for one in found:
             if answered and not one.entry.lints:
                 continue
-            server = await self._one(one, host)
+            server = self._one(one, host)
             try:
                 await server.ready()
             except NotKnown as error:
                 problem = problem or NotKnown(f"{server.name}: {error}")
+                if isinstance(error, NoRoom):
+                    break  # another one for these files would not be better
                 continue
             answered = answered or not one.entry.lints
             running.append(server)
@@ -213,30 +255,53 @@ class LanguageServers:
         key = host.root, path.parent, path.suffix
         if key not in self._found:
             folders = Folders(host.root, host.main_root)
-            self._found[key] = await asyncio.to_thread(servers_for, path, folders, self.table.entries, self._env)
+            self._found[key] = await asyncio.to_thread(servers_for, path, folders, self.table.entries, self.env)
         return self._found[key]
 
-    async def _one(self, found: FoundServer, host: ServerHost) -> RunningServer:
+    def _one(self, found: FoundServer, host: ServerHost) -> RunningServer:
         key = found.entry.name, host.root, found.root
         if key not in self._running:
-            running = [one for one in self._running.values() if one.state in ("runs", "starts")]
-            if len(running) >= self.settings.max_servers:
-                longest = min(running, key=lambda one: (one.busy.locked(), one.used_at))
-                await longest.close()
-            self._running[key] = RunningServer(found, host, self._env, self._report)
-        if self._sweeping is None:
-            self._sweep()
+            self._running[key] = RunningServer(found, host, self)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
         return self._running[key]
 
-    def _sweep(self) -> None:
-        """End servers that were not used for a while, again and again."""
-        loop = asyncio.get_running_loop()
-        for one in self._running.values():
-            if one.state == "runs" and not one.busy.locked() and loop.time() - one.used_at > self.settings.idle_s:
-                task = asyncio.create_task(one.close())
-                self._ending.add(task)
-                task.add_done_callback(self._ending.discard)
-        self._sweeping = loop.call_later(min(30.0, self.settings.idle_s), self._sweep)
+    async def room_for(self, new: RunningServer) -> Callable[[], None]:
+        """Room for one more server, until the result is called; the longest unused one of this session is ended for it. Raises NoRoom if
+        the others are those of other sessions."""
+        while (leave := await asyncio.to_thread(self._limit.take)) is None:
+            others = [
+                one for one in self._running.values() if one is not new and one.state in ("runs", "starts", "ended")
+            ]
+            if not others:
+                await asyncio.to_thread(self._limit.refused)
+                count = pluralize(self.settings.max_servers, "language server")
+                raise NoRoom(f"your other sessions run {count} already (lsp.max_servers)")
+            await min(others, key=_unused).close()
+        return leave
+
+    async def _look(self) -> None:
+        """End servers that were not used for a while or take too much memory, again and again."""
+        loop, settings = asyncio.get_running_loop(), self.settings
+        while True:
+            await asyncio.sleep(min(LOOK_S, settings.idle_s))
+            idle_s = LOOK_S if await asyncio.to_thread(self._limit.is_wanted) else settings.idle_s
+            await self.measured()
+            running = sorted((one for one in self._running.values() if one.state == "runs"), key=_unused)
+            taken = sum(one.mb for one in running)
+            for one in running:
+                if one.mb > settings.max_mb:
+                    self._end(one.give_up(f"it took {one.mb:,} MB of memory (lsp.max_mb: {settings.max_mb:,})"))
+                elif not one.busy.locked() and (taken > settings.max_mb or loop.time() - one.used_at > idle_s):
+                    self._end(one.close())
+                else:
+                    continue
+                taken -= one.mb
+
+    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def restart(self, name: str = "") -> int:
         """End the servers of this name (all without one), so that they start again when they are needed. Returns their number."""
@@ -246,10 +311,15 @@ class LanguageServers:
 
     async def close(self) -> None:
         """End all servers."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
         await asyncio.gather(*(one.close() for one in self._running.values()), *self._ending, return_exceptions=True)
         self._running.clear()
+
+
+def _unused(one: RunningServer) -> tuple[bool, float]:
+    """The longest unused one comes first, those that are asked something last."""
+    return one.busy.locked(), one.used_at
 
 
 def _settings(found: FoundServer) -> dict[str, Any]:

@@ -88,7 +88,7 @@ _ROWS: dict[type, Callable[[Session, Any], Awaitable[Any]]] = {
     c.ChooseSubAgents: lambda session, do: session.sub_agents.choose(do.names),
     c.ListServers: lambda session, do: _at_once(_servers(session).rows()),
     c.ReconnectServer: lambda session, do: _servers(session).reconnect(do.name),
-    c.ListLanguageServers: lambda session, do: _at_once(_code(session).rows()),
+    c.ListLanguageServers: lambda session, do: _code(session).rows(),
     c.SwitchLanguageServers: lambda session, do: _code(session).switch(do.action, do.name),
     c.RewindTo: lambda session, do: session.rewind.to(do.number, do.what, dry_run=do.dry_run, conflicts=do.conflicts),
     c.UndoRewind: lambda session, do: session.rewind.undo(dry_run=do.dry_run, conflicts=do.conflicts),

@@ -35,7 +35,8 @@ MARKERS = {
 
 
 def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> LanguageServerTable:
-    """The servers of your `lsp.json`, of `.lsp.json` of a trusted project, and the known ones. Blocks."""
+    """The servers of your `lsp.json`, of plugins, of `.lsp.json` of a trusted project, and the known ones. Blocks."""
+    from friday_cli.extensions.plugins.language_servers import server_files
     from friday_cli.lsp.catalog import KNOWN
     from friday_cli.lsp.entry import ServerFile, read
 
@@ -47,6 +48,7 @@ def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> Langu
         pass
     except OSError as error:
         files.append(ServerFile(str(mine), "user", FileError(str(mine), f"cannot be read: {error.strerror}.")))
+    files += server_files(project, env)
     sha = project.files.get(PROJECT_FILE) if project.ok else None
     if sha is not None:
         path = project.root / PROJECT_FILE
@@ -73,7 +75,7 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
             warn(text)
         return LanguageServers(table, settings, context.env, warn)
 
-    checks = CodeChecks(make, settings)
+    checks = CodeChecks(make, settings, warn)
     checks.has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
     if settings.report != "off":
         workspace.make_watch = checks.watch

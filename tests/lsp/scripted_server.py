@@ -12,6 +12,7 @@ from typing import Any
 
 FAULT = sys.argv[1]
 PUSHES = FAULT.startswith("push")
+hoard = bytearray(b"x" * 80_000_000) if FAULT == "hoards" else b""
 if pids := os.environ.get("SCRIPTED_PIDS"):
     with open(pids, "a", encoding="ascii") as written:
         written.write(f"{os.getpid()}\n")

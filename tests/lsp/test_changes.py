@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.events import AgentFinished, Notice
+from friday_cli.session.session import Session
 from friday_cli.system.paths import config_dir
 from tests.lsp.test_commands import entry, git, write
 from tests.session.conftest import harness as harness
@@ -92,11 +93,42 @@ async def test_a_command_is_checked_and_what_it_mends_is_counted(project: Harnes
     assert code == ["code: script: no new problems left, 1 fixed (3 files)"]
 
 
+async def test_the_same_problem_is_told_twice_then_counted(project: Harness) -> None:
+    turns = [does(runs(f"sed -i 's/area {a}/area {b}/' model.bad")) for a, b in ((1, 2), (2, 1)) * 3]
+    results, code, _ = await told(project, *turns, says("done"))
+    broke = [text.partition("script: ")[2].splitlines() for text in results[0::2]]
+    assert (
+        broke[0]
+        == broke[1]
+        == ["2 new problems (3 files)", *(f"{name}.bad:1 bad: use area 1 [bad]" for name in ("one", "two"))]
+    )
+    assert broke[2] == ["2 new problems (3 files)", "2 that you were told of before"]
+    assert len(code) == 1
+
+
 async def test_the_person_sees_new_problems(project: Harness) -> None:
     project.plays({"a": [does(writes("new.bad", "BAD new\n")), says("done")]})
     session = await project.ran(**TRUSTED)
     notices = [e.event.text for e in await project.log(session.id) if isinstance(e.event, Notice)]
     assert "script: 1 new problem (1 file): new.bad:1 bad: BAD new [bad]" in notices
+
+
+async def test_the_person_is_told_what_restored_files_broke(project: Harness) -> None:
+    changes = does(runs("sed -i 's/area 1/area 2/' model.bad one.bad two.bad"))
+    project.plays({"a": [changes, says("done")]})
+    async with project.after_run(**TRUSTED) as session:
+        (key,) = [row.key for row in await session.rewind.changes() if row.key.endswith("model.bad")]
+        told = asyncio.create_task(_notice(session, "Files were restored."))
+        assert (await session.rewind.restore_file(key)).done
+        text = await asyncio.wait_for(told, 60)
+    assert text == "Files were restored. script: 2 new problems (3 files): one.bad:1 bad: use area 2 [bad]"
+
+
+async def _notice(session: Session, begin: str) -> str:
+    async for envelope in session.events():
+        if isinstance(envelope.event, Notice) and envelope.event.text.startswith(begin):
+            return envelope.event.text
+    raise AssertionError("the session ended")
 
 
 @pytest.mark.parametrize(

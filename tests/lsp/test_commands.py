@@ -139,3 +139,34 @@ def test_a_server_sees_the_file_as_it_is(console: Console, mine: Path) -> None:
     (console.project / "a.bad").write_text(f"BAD {KEY}\n")
     write(mine, "lsp.json", {"script": entry("lengths")})
     assert f"a.bad:1 {len(KEY) + 4} characters" in console("lsp", "check").out
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_plugin_brings_servers_that_are_shown_before_and_confined(inline: bool, console: Console, mine: Path) -> None:
+    (mine / "lsp.json").unlink()
+    plugin, servers = console.project.parent / "plugin", {"from-plugin": entry("none")}
+    write(plugin, "x", {})
+    (plugin / ".claude-plugin").mkdir()
+    write(plugin / ".claude-plugin", "plugin.json", {"name": "one", **({"lspServers": servers} if inline else {})})
+    if not inline:
+        write(plugin, ".lsp.json", servers)
+    added = console("plugins", "add", str(plugin), "--yes")
+    assert added.code == 0, added.error
+    assert (
+        f"a language server in the sandbox, which writes nothing in the project and has no network: {sys.executable}"
+        in (added.out + added.error)
+    )
+    (console.project / "a.bad").write_text("BAD\n")
+    (row,) = console("lsp", "list", "--json").document["servers"]
+    assert (row["name"], row["state"], row["from"]) == ("from-plugin", "would start", "plugin")
+    (folder,) = (mine / "plugins").iterdir()
+    changed = folder / (".claude-plugin/plugin.json" if inline else ".lsp.json")
+    changed.write_text(changed.read_text() + "\n")
+    assert console("lsp", "list", "--json").document["servers"] == []
+
+
+def test_the_schema_of_lsp_json_is_printed(console: Console) -> None:
+    found = json.loads(console("config", "schema", "lsp").out)
+    assert {"command", "extensionToLanguage", "root_markers"} <= set(
+        found["$defs"]["WrittenLanguageServer"]["properties"]
+    )

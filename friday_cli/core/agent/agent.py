@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -142,6 +142,8 @@ class Agent(msgspec.Struct, eq=False):
     accept: Callable[[str], str] = lambda text: ""
     """Returns what is wrong with a final answer, "" for nothing."""
     seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
+    told_problems: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    """How often it read of a problem in its code, by `CodeProblem.key`."""
     parent: Agent | None = None
     subagent_notes: Callable[[], str] = lambda: ""
     """Lists its sub-agents for its compacted history."""

@@ -255,9 +255,9 @@ class _Call:
             return
         if found := await code.checked(self._agent):
             ran = self._output
-            self._notes += [line for check in found for line in check.lines()]
+            self._notes += [line for check in found for line in check.lines(self._agent.told_problems)]
             facts = msgspec.structs.replace(ran.facts, code=(*ran.facts.code, *found))
-            told = tuple(f"{check.summary()}: {check.new[0].text}" for check in found if check.new)
+            told = tuple(check.warning for check in found if check.new)
             self._output = msgspec.structs.replace(ran, facts=facts, warnings=(*ran.warnings, *told))
 
     async def _run_again(self, known: UnderstoodCall, looked: Output) -> Output:

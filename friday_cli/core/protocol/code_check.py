@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from .format import pluralize
@@ -10,6 +12,8 @@ FILE_SHOWN, SHOWN = 8, 20
 """Problems of one file and of one check that a text names."""
 FLOOD, FLOOD_SHOWN = 40, 3
 """Problems of a file above which only the first few are named."""
+TOLD = 2
+"""How often an agent reads of the same problem."""
 
 
 class CodeProblem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,11 +57,20 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
         count = pluralize(len(self.new), "new problem") if self.new else "no new problems"
         return f"{self.server}: {count}{' left' if left else ''}{more} ({pluralize(self.files, 'file')})"
 
-    def lines(self) -> list[str]:
-        """The answer for a model: the summary, and the new problems by file."""
-        rows, by_file = [self.summary()], dict[str, list[CodeProblem]]()
+    @property
+    def warning(self) -> str:
+        """The summary with the first new problem, for a person; "" if there is none."""
+        return f"{self.summary()}: {self.new[0].text}" if self.new else ""
+
+    def lines(self, told: Counter[tuple[str, str, str]]) -> list[str]:
+        """The answer for a model: the summary, and the new problems by file. `told`: how often it read of a problem before, by `key`;
+        those of this answer are added."""
+        rows, by_file, again = [self.summary()], dict[str, list[CodeProblem]](), 0
         for problem in self.new:
-            by_file.setdefault(problem.path, []).append(problem)
+            again += told[problem.key] >= TOLD
+            if told[problem.key] < TOLD:
+                by_file.setdefault(problem.path, []).append(problem)
+        told.update({problem.key for problem in self.new})
         room, left, files = SHOWN, 0, 0
         for path, problems in by_file.items():
             if not room:
@@ -68,7 +81,8 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
             room -= min(shown, len(problems))
             if (more := len(problems) - shown) > 0:
                 rows.append(f"{path}: {more} more")
-        return [*rows, *([f"{left} more in {pluralize(files, 'file')}"] if left else [])]
+        rows += [f"{left} more in {pluralize(files, 'file')}"] if left else []
+        return [*rows, *([f"{again} that you were told of before"] if again else [])]
 
     def rows_left(self) -> list[str]:
         """The sum of several changes for a receipt."""
@@ -94,3 +108,7 @@ class LanguageServerRow(msgspec.Struct, frozen=True):
     root: str
     program: str
     error: str = ""
+    version: str = ""
+    """What it said of itself at its start."""
+    mb: int = 0
+    """Megabytes of memory that it takes, 0 if that is not known."""

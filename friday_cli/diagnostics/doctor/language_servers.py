@@ -11,6 +11,7 @@ from friday_cli.session.language_servers import MARKERS, language_server_table
 from friday_cli.system.paths import with_tilde
 
 from .fact import Fact, Facts
+from .machine import version_of
 
 
 def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[str, str]) -> Facts:
@@ -29,8 +30,11 @@ def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[
         if found:
             one = found[0]
             venv = f", told of {with_tilde(one.venv)}" if one.venv else ""
-            confined = "in the sandbox" if one.entry.sandbox else "without the sandbox"
-            yield Fact(one.entry.name, f"{with_tilde(one.program)}, {confined}{venv}")
+            confined = "in the sandbox" if one.entry.sandbox or one.in_project else "without the sandbox"
+            version = (
+                "" if one.in_project else f" {version_of(one.program)}"
+            )  # a project's program runs in the sandbox only
+            yield Fact(one.entry.name, f"{with_tilde(one.program)}{version}, {confined}{venv}")
         else:
             known = next((e.install for e in table.entries if end in e.languages and e.install), "")
             yield Fact(f"*{end}", "no language server is installed", "note", f"For example: {known}" if known else "")

@@ -169,7 +169,7 @@ def programs(env: Mapping[str, str]) -> Facts:
         ("bwrap", "not found: no bubblewrap sandbox"),
     ):
         path = find_program(name, env.get("PATH"))
-        yield Fact(name, f"{_version_of(path)} ({path})" if path else missing, "ok" if path else "note")
+        yield Fact(name, f"{version_of(path)} ({path})" if path else missing, "ok" if path else "note")
         if reason := why_not_used(name, env.get("PATH")):
             yield Fact("not used", reason, "note")
 
@@ -236,7 +236,8 @@ LANDLOCK_SINCE = (
 """What Landlock cannot do before a given version of its ABI."""
 
 
-def _version_of(program: str) -> str:
+def version_of(program: str) -> str:
+    """What a program prints as its version, or why it prints none."""
     import subprocess
 
     try:

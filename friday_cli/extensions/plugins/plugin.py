@@ -19,7 +19,7 @@ from friday_cli.system.paths import text_of
 from .. import trust
 
 MANIFEST, CLAUDE_MANIFEST = "plugin.json", ".claude-plugin/plugin.json"
-SERVERS, CLAUDE_SERVERS = "mcp.json", ".mcp.json"
+SERVERS, CLAUDE_SERVERS, LANGUAGE_SERVERS = "mcp.json", ".mcp.json", ".lsp.json"
 OURS = "dev.friday.cli"
 """The folder of a plugin with profiles and commands of Friday."""
 NO_HOOKS = "its hooks are not used: copy those that you want to your hooks.json."
@@ -85,6 +85,8 @@ class Plugin(msgspec.Struct, frozen=True):
     commands: dict[str, str] = {}
     servers: str = ""
     inline_servers: dict[str, Any] = {}
+    language_servers: str = ""
+    """The file with its language servers, "" for none."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -135,6 +137,7 @@ def read(files: PluginFiles, origin: Origin = "user") -> Plugin:
         profiles=tuple(found[0] for found in files.matching(rf"{OURS}/profiles/[^/]+\.md")),
         servers=default if default in files.files else "",
         inline_servers=inline if isinstance(inline, dict) else {},
+        language_servers=_language_servers(files, claude, problems) if claude else "",
         problems=tuple(problems),
     )
 
@@ -183,9 +186,15 @@ def _claude_manifest(files: PluginFiles, problems: list[str]) -> dict[str, Any]:
     _check_name(text_of(files.root / CLAUDE_MANIFEST), found.get("name"))
     if "hooks" in found or "hooks/hooks.json" in files.files:
         problems.append(NO_HOOKS)
-    for key in sorted(found.keys() & {"lspServers", "outputStyles", "themes", "monitors", "channels", "userConfig"}):
+    for key in sorted(found.keys() & {"outputStyles", "themes", "monitors", "channels", "userConfig"}):
         problems.append(f"{key} has no effect in Friday.")
     return found
+
+
+def _language_servers(files: PluginFiles, manifest: Mapping[str, Any], problems: list[str]) -> str:
+    written = manifest.get("lspServers", LANGUAGE_SERVERS)
+    name = CLAUDE_MANIFEST if isinstance(written, dict) else _inside(written, problems, "lspServers") or ""
+    return name if name in files.files else ""
 
 
 def _check_name(path: str, name: object) -> None:

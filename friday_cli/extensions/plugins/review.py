@@ -31,6 +31,12 @@ def rows(plugin: Plugin, env: Mapping[str, str] | None = None) -> list[tuple[str
     found += [(f"command /{name}", _command(plugin, name, file)) for name, file in sorted(plugin.commands.items())]
     servers, problems = _servers(plugin, env)
     found += servers
+    if plugin.language_servers:
+        from .language_servers import servers as language_servers  # few plugins have some
+
+        table = language_servers(plugin)
+        found += [(f"language server {entry.name}", entry.effect) for entry in table.entries]
+        problems = [*problems, *table.problems]
     programs = [name for name in plugin.files.files if name.endswith(SCRIPTS)]
     if programs:
         more = f" and {len(programs) - 10} more" if len(programs) > 10 else ""

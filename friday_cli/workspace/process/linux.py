@@ -111,6 +111,34 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def memory_behind(pipe: int) -> int:
+    """Bytes of memory of the process below this one that reads from our end `pipe` of a pipe, and of all below it; a page that several
+    processes have counts by its share (PSS, proc(5)). 0 if it is not known."""
+    name = f"pipe:[{os.fstat(pipe).st_ino}]"
+    with descendants(os.getpid()) as found:
+        top = next((pid for pid, _ in found if _link(f"/proc/{pid}/fd/0") == name), 0)
+    if not top:
+        return 0
+    with descendants(top) as below:
+        return sum(map(_memory, (top, *(pid for pid, _ in below))))
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _memory(pid: int) -> int:
+    """Bytes of memory of a process; where its shares are not told, those that it has alone or with others."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
 _OWN_PIDFD = pidfd(os.getpid())
 _HAS_PIDFD = _OWN_PIDFD >= 0
 _unpin(_OWN_PIDFD)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
 
+from . import linux
 from .client import END_S, PIPE, Process
 from .output import HeadTailBuffer
 
@@ -96,6 +97,11 @@ class ServerProcess:
     def errors(self) -> str:
         """The end of what it wrote to its standard error output."""
         return self._errors.text().strip()
+
+    def memory(self) -> int:
+        """Bytes of memory that it and all that it started take; 0 if that is not known. Blocks."""
+        pipe = self._writer.transport.get_extra_info("pipe")
+        return 0 if pipe.closed else linux.memory_behind(pipe.fileno())
 
     async def read(self) -> bytes:
         """The next bytes of its output, b"" at the end."""

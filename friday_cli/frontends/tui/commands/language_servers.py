@@ -39,6 +39,5 @@ def card(rows: Sequence[LanguageServerRow]) -> str:
 
 def _row(row: LanguageServerRow) -> str:
     error = f"  \n  last error: {code(row.error, 300)}" if row.error else ""
-    return (
-        f"- **{code(row.name, 64)}**: {code(row.state)} in {code(row.root, 200)}  \n  {code(row.program, 200)}{error}"
-    )
+    name, takes = f"{row.name} {row.version}".strip(), f", {row.mb:,} MB" if row.mb else ""
+    return f"- **{code(name, 90)}**: {code(row.state)}{takes} in {code(row.root, 200)}  \n  {code(row.program, 200)}{error}"
