@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from friday_cli.config import Settings
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.provider import Effort, Provider, ServiceTier
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.tools import web
@@ -31,22 +31,26 @@ class ProviderPool:
         self._answers = answers
         self._settings = settings
         self.env = env
-        self._providers: dict[tuple[str, bool], Provider] = {}
+        self._providers: dict[tuple[str, bool, str], Provider] = {}
         self._substituted: set[str] = set()
         """Model names of agent files about which `substitution_note` told."""
         self._choices: dict[Provider, models.ModelChoice] = {}
         self._wrap: Callable[[Provider], Provider] | None = None
         self._wrapped: dict[Provider, Provider] = {}
 
-    def get(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
-        """The provider of a model; with `web_search` its service can search the web."""
+    def get(
+        self, choice: models.ModelChoice, *, web_search: bool = False, tier: ServiceTier | Literal[""] | None = None
+    ) -> Provider:
+        """The provider of a model; with `web_search` its service can search the web. `tier`: the service tier of its requests (None: that
+        of the settings)."""
+        tier = self._settings.service_tier if tier is None else tier
         if choice.provider == EXTERNAL and self._answers is None:
             return self.external(choice.model)
-        key = choice.name, web_search
+        key = choice.name, web_search, tier
         if key not in self._providers and self._answers is not None:
             self._providers[key] = self._answers.provider(choice)
         elif key not in self._providers:
-            made = models.create_provider(choice, self._settings, env=self.env, web_search=web_search)
+            made = models.create_provider(choice, self._settings, env=self.env, web_search=web_search, tier=tier)
             self._providers[key] = made
             self._choices[made] = choice
         return self._providers[key]
@@ -57,7 +61,12 @@ class ProviderPool:
             choice = self._answers.choice(name)
             return self.get(choice), choice.effort or effort
         choice = models.resolve(name, self._settings, env=self.env, effort=effort, source=source)
-        return self.get(choice), choice.effort
+        return self._in_tier(choice, self._settings.service_tier), choice.effort
+
+    def _in_tier(self, choice: models.ModelChoice, tier: ServiceTier | Literal[""]) -> Provider:
+        """The provider of a model in a service tier, without one where its service has no such tier."""
+        has = tier and models.has_tier(choice, self._settings, tier, env=self.env)
+        return self.get(choice, tier=tier if has else "")
 
     def wrap_children(self, wrap: Callable[[Provider], Provider] | None) -> None:
         """From now on give children what `wrap` makes of a provider; None: the provider itself."""
@@ -68,6 +77,8 @@ class ProviderPool:
     ) -> tuple[Provider, Effort | None]:
         """The provider and effort of a child with `profile` whose parent uses `parent` with the effort `inherited`."""
         provider, effort = self._unwrapped(parent, profile, inherited)
+        if profile.service_tier and (choice := self._choices.get(provider)):
+            provider = self._in_tier(choice, profile.service_tier)
         if self._wrap is None or provider in self._wrapped.values():
             return provider, effort
         if provider not in self._wrapped:
@@ -100,7 +111,7 @@ class ProviderPool:
         """What stands for the model of an agent whose work another program does."""
         from friday_cli.external_agents.provider import ExternalProvider  # few agents are external ones
 
-        key = f"{EXTERNAL}/{program}", False
+        key = f"{EXTERNAL}/{program}", False, ""
         if key not in self._providers:
             self._providers[key] = ExternalProvider(program)
         return self._providers[key]

@@ -11,7 +11,7 @@ from friday_cli.agents.caller import Caller
 from friday_cli.agents.program import CanUse, HookFunction, Program
 from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.protocol.provider import Effort, ServiceTier
 from friday_cli.session.open_context import Options
 
 from .own_tools import OwnTool
@@ -26,7 +26,7 @@ class OpenOptions(TypedDict, total=False):
     `cwd`: the folder to work in (default: the current one), `add_dirs`: more of them. `model`: `provider/model[:effort]` or an
     alias. `profile`: that of the main agent; `sub_agents`: the only profiles that it may delegate to. `mode`, `allow`, `deny`:
     its rights. `trusted`: treat the folder as trusted in this session. `resume`: a unique prefix of the id of a session.
-    `subagent_model`, `fallback_model`, `config_file`, `mcp_config`, `no_mcp`: as on the command line.
+    `subagent_model`, `fallback_model`, `service_tier`, `config_file`, `mcp_config`, `no_mcp`: as on the command line.
 
     `max_tokens`, `max_cost` (US dollars): for the whole session. `max_turns`, `timeout_s` (active seconds): of the main agent,
     for one prompt.
@@ -41,6 +41,7 @@ class OpenOptions(TypedDict, total=False):
     effort: Effort | None
     subagent_model: str | None
     fallback_model: str | None
+    service_tier: ServiceTier | None
     profile: str | None
     sub_agents: Sequence[str] | None
     mode: Mode | None
@@ -102,7 +103,7 @@ def session_options(given: OpenOptions, *, resume: str | None) -> Options:
 def _flags(given: OpenOptions) -> dict[str, Any]:
     limits = {"max_tokens": "max_tokens", "max_cost": "max_cost", "max_turns": "max_turns", "timeout_s": "timeout"}
     flags: dict[str, Any] = {f"limits.{setting}": given.get(name) for name, setting in limits.items()}
-    return flags | {name: given.get(name) for name in ("fallback_model", "subagent_model")}
+    return flags | {name: given.get(name) for name in ("fallback_model", "subagent_model", "service_tier")}
 
 
 def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from friday_cli.evals.arm import Arm
 
 TAKEN = (
-    "model", "effort", "fallback_model", "subagent_model", "profile", "mode", "allow", "deny", "mcp_config", "config",
+    "model", "effort", "service_tier", "fallback_model", "subagent_model", "profile", "mode", "allow", "deny", "mcp_config", "config",
     "max_turns", "max_tokens", "max_cost", "assume_price", "timeout",
 )  # fmt: skip
 """Options of `friday ask` that an arm can have. The others say where the work is done, or how its result is shown."""
 _SETTINGS = {
     "fallback_model": "fallback_model",
     "subagent_model": "subagent_model",
+    "service_tier": "service_tier",
     "assume_price": "limits.assume_price",
     "max_turns": "limits.max_turns",
     "max_tokens": "limits.max_tokens",

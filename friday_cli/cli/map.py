@@ -177,11 +177,10 @@ def _options(job: MapJob) -> Any:
 
     values = job.options
     file = Path(values["config"]) if values.get("config") else None
-    flags = {
-        key: values[name]
-        for name, key in (("subagent_model", "subagent_model"), ("assume_price", "limits.assume_price"))
-        if values.get(name)
-    }
+    keys = {"subagent_model": "subagent_model", "service_tier": "service_tier", "assume_price": "limits.assume_price"}
+    flags = {key: values[name] for name, key in keys.items() if values.get(name)}
+    if job.deferred:
+        flags["service_tier"] = "standard"  # a batch has a price of its own
     return session_options(values, Path(job.folder), resume=None, config_file=file, flags=flags, below=job.profile)
 
 

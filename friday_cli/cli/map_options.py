@@ -90,13 +90,26 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
     *(
         _SHARED[name]
-        for name in ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "cwd")
+        for name in (
+            "model",
+            "effort",
+            "service_tier",
+            "subagent_model",
+            "mode",
+            "allow",
+            "deny",
+            "add_dir",
+            "trust",
+            "no_mcp",
+            "cwd",
+        )
     ),
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
 )
 KEPT = (
     "model",
     "effort",
+    "service_tier",
     "subagent_model",
     "mode",
     "allow",
@@ -120,6 +133,8 @@ def job_of(values: dict[str, Any], folder: str) -> MapJob:
         raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars, or --max-tokens.")
     parallel, sample = values["parallel"], values["sample"]
     deferred, rounds = values["deferred"], values["deferred_rounds"]
+    if deferred and values["service_tier"] not in (None, "standard"):
+        raise UsageError("--deferred and --service-tier exclude each other: a batch has a price of its own.")
     if not deferred and (rounds is not None or values["no_wait"]):
         raise UsageError(f"{'--no-wait' if values['no_wait'] else '--deferred-rounds'} needs --deferred.")
     if rounds is not None and not 1 <= rounds <= 100:

@@ -362,6 +362,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model to use while the first one is overloaded; the change is reported. Empty: none."""
     effort: EffortSetting = ""
     """How hard the model thinks. Empty: the model's default."""
+    service_tier: Literal["", "standard", "flex", "fast"] = ""
+    """How OpenAI and Anthropic serve requests: `flex` when there is time, for half the price (OpenAI only); `fast` for twice
+    the price. Empty: as your project at the service is set. Costs follow the tier that the service reports. A profile can set
+    another."""
     mode: ConfiguredMode = "ask"
     """`ask`: reading in the folder is allowed, everything else asks. `edits`: file changes in the folder are allowed
     too. `plan`: no changes. `auto`: edits and sandboxed commands are allowed; without a sandbox commands ask."""

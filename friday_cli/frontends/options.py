@@ -50,6 +50,8 @@ SHARED: tuple[Option, ...] = (
            "NAME", group=MODEL),
     Option(("--effort",), "text", "How hard the model thinks.", "LEVEL",
            ("none", "minimal", "low", "medium", "high", "xhigh", "max"), MODEL),
+    Option(("--service-tier",), "text", "flex: slower, half the price (OpenAI); fast: twice the price (OpenAI, Anthropic).",
+           "TIER", ("standard", "flex", "fast"), MODEL),
     Option(("--fallback-model",), "text", "Model to use when the first stays overloaded; the change is reported.",
            "NAME", group=MODEL),
     Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),

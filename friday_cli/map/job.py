@@ -61,7 +61,9 @@ class MapJob(msgspec.Struct, frozen=True):
             "output": "",
             "engine": "embedded",
         }
-        limits["options"] = {name: value for name, value in self.options.items() if name != "assume_price"}
+        limits["options"] = {
+            name: value for name, value in self.options.items() if name not in ("assume_price", "service_tier")
+        }
         named = msgspec.to_builtins(msgspec.structs.replace(self, **limits))
         for name in ("tokens", "item_tokens", "table", "deferred", "wait", *(() if self.query else ("query",))):
             del named[name]  # an older Friday did not have these
@@ -76,7 +78,7 @@ def digest(value: object) -> str:
 def profile_digest(profile: Profile) -> str:
     """A hash of what a profile says; where its file is does not count."""
     said = msgspec.to_builtins(msgspec.structs.replace(profile, path="", origin="user", notices=()))
-    for name in ("external", "models", "check"):  # an older Friday did not have these
+    for name in ("external", "models", "check", "service_tier"):  # an older Friday did not have these
         if not said.get(name):
             said.pop(name, None)
     return digest(said)

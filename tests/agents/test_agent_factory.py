@@ -37,7 +37,9 @@ class Vendor:
         self.script: dict[str, list[Say]] = {}
         patch.setattr(models, "create_provider", self._make)
 
-    def _make(self, choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
+    def _make(
+        self, choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool, **more: object
+    ) -> Model:
         model = Searching(self) if web_search else Model(self._play, price=1.0)
         model.name = choice.provider
         return model

@@ -31,7 +31,7 @@ async def requests(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Request
         asked.setdefault(request.agent, request)
         return script({"a": [TWO_AND_ONE]})(request, count)
 
-    def make(choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
+    def make(choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool, **more: object) -> Model:
         return Model(play, price=1.0)
 
     patch.setattr(models, "create_provider", make)

@@ -43,7 +43,7 @@ async def worked(folder: Path, patch: pytest.MonkeyPatch, window: int) -> tuple[
 
     model = Model(play, window=window, max_output=min(4_000, window // 2))
 
-    def make(choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
+    def make(choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool, **more: object) -> Model:
         return model
 
     patch.setattr(models, "create_provider", make)

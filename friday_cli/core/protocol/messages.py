@@ -129,6 +129,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     searches: int = 0
     kept_long: int = 0
     charged: bool = False
+    tier: str = ""
+    """The service tier that served it, in the service's word if Friday has none; "": the usual one, and no other was asked for."""
 
     @property
     def billed(self) -> int:

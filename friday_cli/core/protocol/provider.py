@@ -14,6 +14,9 @@ Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "c
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 """All levels of effort, in ascending order."""
+ServiceTier = Literal["standard", "flex", "fast"]
+TIERS: tuple[ServiceTier, ...] = get_args(ServiceTier)
+"""How a service serves a request: as usual; when it has time, for about half the price; faster, for about twice the price."""
 
 
 ENVIRONMENT = "\n\n# Environment\n\n"

@@ -16,6 +16,7 @@ TOKENS, TURNS, TIMEOUT_S = 200_000, 60, 1_800.0
 _HINT = f"Known: {', '.join(KNOWN)}. In your own profiles also {{acp: [program, argument]}}."
 _WITHOUT_EFFECT = (
     "effort",
+    "service_tier",
     "temperature",
     "supervision",
     "sub_agents",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.core.protocol.provider import EFFORTS
+from friday_cli.core.protocol.provider import EFFORTS, TIERS
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
@@ -105,6 +105,7 @@ class _FieldReader:
             models=models,
             check=check,
             effort=self._fields.choice("effort", EFFORTS),
+            service_tier=self._fields.choice("service_tier", TIERS),
             sub_agents=sub_agents,
             supervision=self._fields.choice("supervision", SUPERVISION),
             isolation=self._fields.choice("isolation", ("worktree",)),

@@ -100,10 +100,11 @@ def servers(profile: Profile) -> str:
 
 
 def model(profile: Profile) -> str:
-    """Its model, effort and temperature, as text; "" if all are those of its parent."""
+    """Its model, effort, service tier and temperature, as text; "" if all are those of its parent."""
     sampling = "" if profile.temperature is None else f"temperature {profile.temperature:g}"
     ladder = f"{', then '.join(profile.models)} until `{profile.check}` passes" if profile.models else ""
-    return " ".join(part for part in (ladder or profile.model, profile.effort, sampling) if part)
+    tier = profile.service_tier and f"tier {profile.service_tier}"
+    return " ".join(part for part in (ladder or profile.model, profile.effort, tier, sampling) if part)
 
 
 def facts(profile: Profile) -> list[tuple[str, str]]:

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
 _LIMITS = ("max_tokens", "max_cost", "max_turns", "timeout")
-_SETTINGS = {name: name for name in ("fallback_model", "subagent_model")} | {"assume_price": "limits.assume_price"}
+_SETTINGS = {name: name for name in ("fallback_model", "subagent_model", "service_tier")} | {
+    "assume_price": "limits.assume_price"
+}
 """Options and the settings that they set."""
 
 

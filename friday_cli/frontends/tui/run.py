@@ -148,7 +148,7 @@ def _error_text(failure: BaseException) -> str:
 
 
 def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:
-    flags = {name: values[name] for name in ("subagent_model", "fallback_model") if values.get(name)}
+    flags = {name: values[name] for name in ("subagent_model", "fallback_model", "service_tier") if values.get(name)}
     return session_options(values, cwd, resume=resume, attended=True, flags=flags)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .classes import class_model, class_of
 from .credentials import remember_keys
-from .factory import can_search, create_provider
+from .factory import can_search, create_provider, has_tier
 from .resolve import ModelChoice, ServiceRow, list_services, resolve
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "class_model",
     "class_of",
     "create_provider",
+    "has_tier",
     "list_services",
     "remember_keys",
     "resolve",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from friday_cli.config.settings import Settings
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import EFFORTS, Provider
+from friday_cli.core.protocol.provider import EFFORTS, Provider, ServiceTier
 
 from ..transport.endpoint import FIRST_S, IDLE_S, Endpoint, parse_headers
 from . import catalog, gateway_cache, prices
@@ -21,16 +22,24 @@ from .presets import SCRIPTED, ModelService, find_service
 from .resolve import ModelChoice, require_key
 
 if TYPE_CHECKING:
+    from ..providers.anthropic_request import AnthropicQuirks
     from ..providers.openai_parts import OpenAIQuirks
+    from ..providers.service_tiers import ServiceTiers
     from ..transport.batches import Batches
 
 
 def create_provider(
-    choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None, web_search: bool = False
+    choice: ModelChoice,
+    settings: Settings,
+    *,
+    env: Mapping[str, str] | None = None,
+    web_search: bool = False,
+    tier: ServiceTier | Literal[""] = "",
 ) -> Provider:
-    """The provider for a choice; no request is sent. `web_search` enables the service's built-in search, if any.
+    """The provider for a choice; no request is sent. `web_search` enables the service's built-in search, if any. `tier` is the service
+    tier to ask for.
 
-    Raises NotConfigured if the service needs a key and has none.
+    Raises NotConfigured if the service needs a key and has none, UsageError if it does not have the tier.
     """
     if choice.provider == "demo":
         from ..providers.demo import DemoProvider
@@ -47,8 +56,14 @@ def create_provider(
 
         service = at_open_port(service)
     searches = web_search and service.official
+    tiers = _tiers(service, choice.model, tier)
+    if tiers is None:
+        raise UsageError(
+            f"{service.title} has no service tier `{tier}`.",
+            hint="OpenAI has flex and fast, Anthropic has fast; `friday map --deferred` takes half the price at both.",
+        )
     common: dict[str, Any] = {
-        "endpoint": endpoint(service, require_key(service, env), env=env),
+        "endpoint": endpoint(service, require_key(service, env), env=env, slow=tier == "flex"),
         "window": choice.window,
         "max_output": choice.max_output,
         "price": cost_function(
@@ -58,16 +73,12 @@ def create_provider(
         "assumed_price": bool(price_note(choice.provider, choice.model, settings, env)),
         "transport": service.settings.transport,
         "extra": service.settings.extra,
+        "tiers": tiers,
     }
     if service.api == "messages":
         from ..providers.anthropic import AnthropicProvider
-        from ..providers.anthropic_request import AnthropicQuirks
 
-        known, short = choice.quirks, not _of_vendor(service, choice.model)
-        quirks = AnthropicQuirks(
-            known.efforts, known.thinking, known.off, known.temperature,
-            short_ids=short, task_budget=known.task_budget and service.official,
-        )  # fmt: skip
+        quirks = anthropic_quirks(service, choice)
         return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
@@ -91,8 +102,28 @@ def can_search(choice: ModelChoice, settings: Settings, *, env: Mapping[str, str
     return service.official and service.api in ("messages", "responses")
 
 
-def endpoint(service: ModelService, key: Key | None, *, env: Mapping[str, str] | None = None) -> Endpoint:
-    """The endpoint of a service with its headers. For OpenAI, `env` can add the headers that its SDK reads there."""
+def has_tier(
+    choice: ModelChoice, settings: Settings, tier: ServiceTier, *, env: Mapping[str, str] | None = None
+) -> bool:
+    """Whether the service of a choice has a tier."""
+    if choice.provider in (*SCRIPTED, EXTERNAL):
+        return False
+    service = find_service(choice.provider, settings.providers, os.environ if env is None else env)
+    return _tiers(service, choice.model, tier) is not None
+
+
+def _tiers(service: ModelService, model: str, tier: ServiceTier | Literal[""]) -> ServiceTiers | None:
+    from ..providers.service_tiers import service_tiers
+
+    known = _of_vendor(service, model) and not service.settings.platform
+    return service_tiers(service.catalog_name if known else "", tier)
+
+
+def endpoint(
+    service: ModelService, key: Key | None, *, env: Mapping[str, str] | None = None, slow: bool = False
+) -> Endpoint:
+    """The endpoint of a service with its headers. For OpenAI, `env` can add the headers that its SDK reads there. `slow`: its replies may
+    begin only after minutes."""
     headers, options = dict(service.settings.headers), {}
     platform: Literal["", "profile", "bedrock", "vertex", "foundry", "azure"] = service.settings.platform
     if key is None:
@@ -114,7 +145,7 @@ def endpoint(service: ModelService, key: Key | None, *, env: Mapping[str, str] |
         options=options,
         models=catalog.models_of(service.catalog_name),
         idle_s=service.settings.idle or IDLE_S,
-        first_s=FIRST_S if service.on_this_machine and not service.settings.idle else 0.0,
+        first_s=FIRST_S if (service.on_this_machine or slow) and not service.settings.idle else 0.0,
     )
 
 
@@ -181,6 +212,21 @@ def price_note(name: str, model: str, settings: Settings, env: Mapping[str, str]
 def _of_vendor(service: ModelService, model: str) -> bool:
     """Whether a model is the vendor's: at its own URL, on a cloud platform, or one of models.toml behind a gateway."""
     return service.official or bool(service.settings.platform) or (service.catalog_name, model) in catalog.known()
+
+
+def anthropic_quirks(service: ModelService, choice: ModelChoice) -> AnthropicQuirks:
+    """The quirks of a model for the Messages API, from its service and from the model."""
+    from ..providers.anthropic_request import AnthropicQuirks
+
+    known = choice.quirks
+    return AnthropicQuirks(
+        known.efforts,
+        known.thinking,
+        known.off,
+        known.temperature,
+        short_ids=not _of_vendor(service, choice.model),
+        task_budget=known.task_budget and service.official,
+    )
 
 
 def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:

@@ -15,6 +15,7 @@ from .anthropic_request import AnthropicQuirks, messages_request, task_budget
 from .anthropic_stream import AnthropicStream
 from .encoded_history import EncodedHistory
 from .service_provider import ServiceProvider
+from .service_tiers import FAST_MODE
 
 VERSION = "2026-10-21"
 """The `anthropic-version` header of every request, the same as the SDK's; a configured header replaces it."""
@@ -86,6 +87,7 @@ class AnthropicProvider(ServiceProvider):
         """The endpoint, with the beta headers that the request needs."""
         wanted = [BINDING] if request.provider_state.get(_REJECTED) == "drop" else []
         wanted += [TASK_BUDGETS] if task_budget(request, self._quirks) else []
+        wanted += [FAST_MODE] if self._tiers.asked == "fast" and "speed" not in self._omitted else []
         if not wanted:
             return self._endpoint
         headers = self._endpoint.headers

@@ -25,7 +25,7 @@ from friday_cli.core.protocol.provider import (
 )
 
 from ..transport.endpoint import Endpoint
-from ..transport.text import StreamedText, dict_in, dicts_in, one_line, replace_surrogates_in
+from ..transport.text import StreamedText, dict_in, dicts_in, one_line, replace_surrogates_in, text_in
 from ..transport.tool_arguments import as_text, call_of, incomplete, parse_arguments
 from .service_provider import ReplyStream, charged_cost, has_content, server_search
 
@@ -34,7 +34,7 @@ _STOPS: dict[str, Stop] = {
     "end_turn": "end_turn", "stop_sequence": "end_turn", "tool_use": "tool_use", "max_tokens": "max_tokens",
     "pause_turn": "pause_turn", "refusal": "refusal", "model_context_window_exceeded": "context",
 }  # fmt: skip
-_USUAL = (None, "standard", "global", "not_available")
+_USUAL = ("", "standard", "global", "not_available")
 """Tiers, speeds and places that have the list price."""
 _MOST = 10**9
 
@@ -184,9 +184,8 @@ class AnthropicStream(ReplyStream):
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
         charged = charged_cost(reported)
-        told = [reported.get(key) for key in ("service_tier", "speed", "inference_geo")]
         steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
-        unusual = any(word not in _USUAL for word in told) or any(s.get("type") != "message" for s in steps)
+        unusual = text_in(reported.get("inference_geo")) not in _USUAL or any(s.get("type") != "message" for s in steps)
         return Usage(
             fresh,
             read,
@@ -197,6 +196,7 @@ class AnthropicStream(ReplyStream):
             estimated=estimated or (unusual and not charged),
             searches=self._billed_searches(),
             kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
+            tier=_tier(reported),
             **charged,
         )
 
@@ -296,3 +296,9 @@ def _name(data: dict[str, Any]) -> str:
 
 def _tokens(value: object) -> int:
     return min(_MOST, max(0, value)) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _tier(reported: dict[str, Any]) -> str:
+    """The tier that served a reply, by its usage; "" if it does not say."""
+    told = [one_line(text_in(reported.get(key)), 40) for key in ("speed", "service_tier")]
+    return next((word for word in told if word not in _USUAL), "standard" if any(told) else "")

@@ -15,9 +15,10 @@ from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
 from ..transport.json_body import encode_value
-from ..transport.text import StreamedText, dict_in
+from ..transport.text import StreamedText, dict_in, one_line
 from ..transport.tool_arguments import api_call_id, api_tool_name, call_of, short_hash
 from .service_provider import ReplyStream, charged_cost, has_content
+from .service_tiers import OPENAI_WORDS
 
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
@@ -165,8 +166,7 @@ class OpenAIStream(ReplyStream):
             raise self._error("truncated")
         parts, searches = self.parts(), self.searches()
         usage = reported_usage(self.reported, self._estimated_input, parts, searches=len(searches))
-        if self.tier not in ("", "default", "auto", "standard") and not usage.charged:
-            usage = msgspec.structs.replace(usage, estimated=True)
+        usage = msgspec.structs.replace(usage, tier=OPENAI_WORDS.get(self.tier, one_line(self.tier, 40)))
         if self.stop not in ("max_tokens", "refusal", "context") and not has_content(parts):
             raise self._error("empty", usage)
         return ReplyDone(Message("assistant", parts, origin=self._origin), usage, self.stop, self.note, searches)

@@ -21,6 +21,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import dict_in, one_line
 from .encoded_history import REFUSED_IMAGES, EncodedHistory
+from .service_tiers import ServiceTiers
 
 _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
 SILENT_EVENTS = 20_000
@@ -109,7 +110,8 @@ class ServiceProvider(ABC):
 
     `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
     `price_step` is the input in tokens above which every token of a request costs more (0: none).
-    `assumed_price`: the price is that of another model, so that costs are estimates. `extra` are more fields of a request. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
+    `assumed_price`: the price is that of another model, so that costs are estimates. `extra` are more fields of a request.
+    `tiers` are the service tiers and the one to ask for. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
     platform always uses the SDK.
     """
 
@@ -135,6 +137,7 @@ class ServiceProvider(ABC):
         extra: dict[str, Any] | None = None,
         transport: Transport = "http",
         web_search: bool = False,
+        tiers: ServiceTiers | None = None,
     ) -> None:
         self.name, self.model, self.window, self.max_output = name, model, window, max_output
         self.rate_limit_key = endpoint.rate_limit_key
@@ -142,7 +145,9 @@ class ServiceProvider(ABC):
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
         self.price_step, self._assumed_price = price_step, assumed_price
-        self._extra = extra or {}
+        self._tiers = tiers or ServiceTiers()
+        self._extra = {**self._tiers.fields, **(extra or {})}
+        self._tier_note = ""
         self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
         self._sent: dict[str, Any] = {}
         """The body that was sent last."""
@@ -173,8 +178,8 @@ class ServiceProvider(ABC):
         return [*chunks, msgspec.structs.replace(done, usage=self._with_cost(done.usage))]
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None if the price is not known."""
-        return self._price(usage) if self._price else None
+        """US dollars for `usage`, in the tier that served it; None if the price is not known."""
+        return self._tiers.cost(self._price, usage) if self._price else None
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The reply in chunks, then exactly one `ReplyDone`.
@@ -238,7 +243,11 @@ class ServiceProvider(ABC):
 
                 failed = await explained(failed, self._endpoint, self.model)
             raise failed from (None if failed is error else error)
-        yield msgspec.structs.replace(done, usage=self._with_cost(done.usage))
+        usage = self._with_cost(done.usage)
+        if (note := self._tiers.note(self._endpoint.service, usage.tier)) != self._tier_note:
+            self._tier_note = note
+            yield NoteChunk(note or f"{self._endpoint.service} serves in its tier {usage.tier} again.")
+        yield msgspec.structs.replace(done, usage=usage)
 
     @property
     def cache_kept_s(self) -> float:
@@ -260,8 +269,9 @@ class ServiceProvider(ABC):
     def _with_cost(self, usage: Usage) -> Usage:
         if usage.charged:
             return usage
-        estimated = usage.estimated or self._assumed_price
-        return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated)
+        estimated = usage.estimated or self._assumed_price or not self._tiers.knows(usage.tier)
+        tier = "" if usage.tier == "standard" and not self._tiers.asked else usage.tier
+        return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated, tier=tier)
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         return self._endpoint

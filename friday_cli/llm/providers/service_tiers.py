@@ -1,0 +1,74 @@
+"""The tiers in which a service serves requests: what asks for one, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import ServiceTier
+
+FAST_MODE = "fast-mode-2026-02-01"
+"""The `anthropic-beta` of a request in fast mode."""
+_FIELDS: dict[str, dict[str, dict[str, Any]]] = {
+    "openai": {
+        "standard": {"service_tier": "default"},
+        "flex": {"service_tier": "flex"},
+        "fast": {"service_tier": "priority"},
+    },
+    "anthropic": {"fast": {"speed": "fast"}},
+}
+"""The fields of a request that ask for a tier, by vendor."""
+_RATES = {"flex": 0.5, "fast": 2.0}
+"""Price of a tier, as a part of the usual one (list prices of both vendors, November 2026)."""
+OPENAI_WORDS = {"priority": "fast", **dict.fromkeys(("auto", "default", "on_demand"), "standard")}
+"""What services with OpenAI's APIs call their tiers."""
+
+
+class ServiceTiers(msgspec.Struct, frozen=True):
+    """The tiers of a service, and the one that its requests ask for."""
+
+    asked: ServiceTier | Literal[""] = ""
+    """"": none, which leaves the choice to the project's settings at the vendor."""
+    fields: dict[str, Any] = {}
+    """The fields of each request that ask for it."""
+    rates: dict[str, float] = {}
+    """The price of each tier, as a part of the usual one."""
+
+    def rate(self, served: str) -> float:
+        """The price as a part of the usual one. `served`: the tier that served the request; "": not known yet, which counts as the more
+        expensive of the usual tier and the one that is asked for."""
+        return self.rates.get(served, 1.0) if served else max(1.0, self.rates.get(self.asked, 1.0))
+
+    def cost(self, price: Callable[[Usage], float | None], usage: Usage) -> float | None:
+        """US dollars for `usage` in the tier that served it, from its usual price; None if that is not known. Fees of searches stay."""
+        full, rate = price(usage), self.rate(usage.tier)
+        if full is None or rate == 1.0:
+            return full
+        fees = price(Usage(searches=usage.searches)) or 0.0
+        return fees + (full - fees) * rate
+
+    def note(self, service: str, served: str) -> str:
+        """Tells that a request was served in another tier than the one that is asked for; "" if it was not."""
+        if not self.asked or served == self.asked:
+            return ""
+        price = (
+            "at the price of that tier"
+            if self.knows(served)
+            else "at the usual price, since that of this tier is not known"
+        )
+        return f"{service} served this in its tier {served or 'standard'}, not {self.asked}: it counts {price}."
+
+    def knows(self, served: str) -> bool:
+        """Whether the price of a tier is known."""
+        return served in ("", "standard") or served in self.rates
+
+
+def service_tiers(vendor: str, asked: ServiceTier | Literal[""]) -> ServiceTiers | None:
+    """The tiers of a vendor's own service; None if it does not have the one that is asked for."""
+    offered = _FIELDS.get(vendor, {})
+    if asked not in ("", "standard", *offered):
+        return None
+    return ServiceTiers(asked, offered.get(asked, {}), {name: _RATES[name] for name in offered if name in _RATES})
