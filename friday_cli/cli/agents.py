@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,6 +16,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.session.fleet import FleetRow, OpenQuestion, fleet, interrupted, remove_stale_sockets
 from friday_cli.store.listing import short_ids
+from friday_cli.system.other_machine import REACHED_AS, typed
 from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
 
 from . import output
@@ -172,7 +174,8 @@ def show(rows: Sequence[FleetRow]) -> None:
                 output.show(f"  {number} {choice or '(in your own words)'}")
             words = "yes | no | session | always" if question.tool else "TEXT"
             if row.reachable:
-                output.show(f"  friday agents answer {short[row.id]} {question.id} {words}")
+                command = typed(f"friday agents answer {short[row.id]} {question.id}")
+                output.show(f"  {command} {words}")
 
 
 def price(row: FleetRow) -> str:
@@ -199,7 +202,8 @@ def answer(
 
     if not _run(_reached(name, go)):
         raise UsageError(
-            f"{question} is not open: it was answered elsewhere, or withdrawn.", hint="`friday agents` lists what is."
+            f"{question} is not open: it was answered elsewhere, or withdrawn.",
+            hint=f"`{typed('friday agents')}` lists what is.",
         )
     output.remark(f"answered {question}.")
 
@@ -228,7 +232,13 @@ def send(name: str = AGENT, text: str = typer.Argument(metavar="TEXT", help="The
         for line in await _say(session, path, text):
             output.remark(line)
 
-    _run(_reached(name, go, hint=f'`friday ask -b -r {name.partition(":")[0]} "TEXT"` resumes it.'))
+    there = os.environ.get(REACHED_AS)  # `ask` goes to no other machine
+    again = (
+        typed(f"friday attach {name.partition(':')[0]}")
+        if there
+        else f'friday ask -b -r {name.partition(":")[0]} "TEXT"'
+    )
+    _run(_reached(name, go, hint=f"`{again}` resumes it."))
 
 
 async def _say(session: Any, path: str, text: str) -> list[str]:
@@ -282,7 +292,7 @@ def resume(
     if name:
         rows = [row for row in rows if row.id.startswith(name)]
     elif not everything:
-        raise UsageError("Which one?", hint="Name a session, or use --all. `friday agents` lists them.")
+        raise UsageError("Which one?", hint=f"Name a session, or use --all. `{typed('friday agents')}` lists them.")
     if not rows:
         raise UsageError("No such session was interrupted." if name else "No session was interrupted.")
     for row in rows:

@@ -11,6 +11,7 @@ import termios
 from contextlib import suppress
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.system.other_machine import REACHED_AS
 
 HELP = "Another machine, as ssh names it; its own Friday does everything, and no port is opened."
 NO_CONNECTION, NOT_FOUND = 255, 127
@@ -37,8 +38,9 @@ def run_there(argv: list[str]) -> int | None:
     screen = os.isatty(0) and os.isatty(1)
     given = None if os.isatty(0) else subprocess.DEVNULL  # the input of a script is not for ssh
     before = termios.tcgetattr(0) if screen else None
+    sent = f"exec env {REACHED_AS}={shlex.quote(host)} friday {shlex.join(rest)}"
     try:
-        ssh = subprocess.Popen(["ssh", *["-t"] * screen, "--", host, f"exec friday {shlex.join(rest)}"], stdin=given)
+        ssh = subprocess.Popen(["ssh", *["-t"] * screen, "--", host, sent], stdin=given)
     except FileNotFoundError:
         raise UsageError("ssh was not found.", hint="Install OpenSSH's client.") from None
     signal.signal(signal.SIGTERM, lambda number, frame: ssh.terminate())

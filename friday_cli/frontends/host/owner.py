@@ -17,9 +17,11 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session import wire
 from friday_cli.session.commands import Stop
 from friday_cli.session.port import SessionPort
+from friday_cli.system.other_machine import typed
 from friday_cli.view import SessionView
 from friday_cli.view.follower import SessionFollower
 
@@ -86,16 +88,17 @@ def run_in_background(work: Callable[[Starter], int]) -> int:
         return int(words.get("code") or 1)
     session = str(words["session"])[:8]
     print(f"friday: session {session} runs in the background.")
-    print(f"  attach: friday attach {session}\n  follow: friday sessions show {session} --follow")
-    print(f"  stop:   friday agents stop {session}")
+    for does, command in (("attach", "attach {}"), ("follow", "agents logs {} --follow"), ("stop", "agents stop {}")):
+        print(f"  {does}:".ljust(10) + sanitize(typed(f"friday {command.format(session)}")))
     return 0
 
 
 class BackgroundOwner:
-    """Serves a session without a terminal; a `SessionOwner`. `options`: those that it was opened with."""
+    """Serves a session without a terminal; a `SessionOwner`. `options`: those that it was opened with. `busy`: whether something
+    of this process, such as a loop, has more to do between two messages; call `frontends_changed` when that may have changed."""
 
-    def __init__(self, session: SessionPort, options: Options) -> None:
-        self.session, self._options = session, options
+    def __init__(self, session: SessionPort, options: Options, *, busy: Callable[[], bool] = lambda: False) -> None:
+        self.session, self._options, self._busy = session, options, busy
         self.ending = False
         """Whether a frontend or a signal let it end."""
         self._stopping: asyncio.Task[int] | None = None
@@ -117,7 +120,8 @@ class BackgroundOwner:
             self._changed.clear()
             await asyncio.sleep(SETTLE_S)
             await self._server.opened.wait()
-            if not self._server.clients and self.session.facts.idle and not self.session.facts.at_work:
+            facts = self.session.facts
+            if not (self._server.clients or facts.at_work or self._busy()) and facts.idle:
                 return
             await self._changed.wait()
 

@@ -100,7 +100,7 @@ class SessionController:
     """One session at a time. `on_change` is called when the state has changed."""
 
     def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
-        self.fold = EventFold(on_change)
+        self.fold = EventFold(self._changed)
         """Of the session that was opened last; each session gets a new one."""
         self.session: SessionPort | None = None
         self.observer: SessionObserver | None = None
@@ -117,11 +117,18 @@ class SessionController:
         self._env = env
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
-        self.compaction = Compaction(on_change)
-        self.loop = PromptLoop(self, on_change)
+        self.compaction = Compaction(self._changed)
+        self.loop = PromptLoop(self, self._changed)
         self._pending_context: list[str] = []
         self.last = ""
         """The id of the last session with a message."""
+
+    def _changed(self) -> None:
+        self._on_change()
+
+    def go_on(self, on_change: Callable[[], None]) -> None:
+        """There is no screen from now on: tell another."""
+        self._on_change = on_change
 
     @property
     def options(self) -> Options:
@@ -153,7 +160,7 @@ class SessionController:
                 if observer is None:
                     raise
                 self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
-        self.fold = EventFold(self._on_change)
+        self.fold = EventFold(self._changed)
         if (source := self.shown) is not None:
             await self.fold.start(source)
 

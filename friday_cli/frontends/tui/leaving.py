@@ -48,21 +48,27 @@ class Leaving:
 
     def by_key(self, key: str) -> None:
         """Quit; at the second press of `key` where agents are at work, which would end."""
-        count = self._services.controller.agents_at_work
-        if count and not self._services.presses.again("leave"):
-            them = "it" if count == 1 else "them"
-            words = f"{pluralize(count, 'agent')} at work. {key} again stops {them} and quits."
-            self._services.say_note(words, "warning")
+        ends, them = self._ends_with_chat()
+        if ends and not self._services.presses.again("leave"):
+            self._services.say_note(f"{ends}. {key} again stops {them} and quits.", "warning")
         else:
             self._services.app.run_worker(self._exit())
 
     async def by_command(self) -> None:
         """Quit. Asks first where agents are at work, which would end."""
-        if count := self._services.controller.agents_at_work:
-            title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
+        ends, them = self._ends_with_chat()
+        if ends:
+            title = f"{ends}. Quit and stop {them}?"
             if await self._services.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
                 return
         await self._exit()
+
+    def _ends_with_chat(self) -> tuple[str, str]:
+        """What would end with the chat, and a word for it; two empty texts if nothing would."""
+        controller = self._services.controller
+        if count := controller.agents_at_work:
+            return f"{pluralize(count, 'agent')} at work", "it" if count == 1 else "them"
+        return ("A loop runs in this chat", "it") if controller.loop.running and not controller.detached else ("", "")
 
     async def _exit(self) -> None:
         """End the app. What waits in the queue goes to a session that runs on; a command stays a draft."""
@@ -110,9 +116,10 @@ class Leaving:
             self._services.app.exit(code)
 
     def _goes_on(self) -> bool:
-        """Whether the agents at work go on without the terminal."""
+        """Whether the agents at work, or a loop, go on without the terminal."""
         controller = self._services.controller
-        if not (controller.agents_at_work and terminal.can_let_go()):
+        works = controller.agents_at_work or (controller.loop.running and controller.remote is None)
+        if not (works and terminal.can_let_go()):
             return False
         from friday_cli import config  # not before the first screen
 

@@ -94,6 +94,7 @@ class PromptLoop:
         if self.running:
             raise UsageError("A loop runs already; Esc or /loop stop ends it.")
         self._task = asyncio.get_running_loop().create_task(self._run(plan), name="loop")
+        self._task.add_done_callback(lambda task: self._on_change())
 
     def stop(self) -> None:
         """End it; the round that runs is not stopped."""

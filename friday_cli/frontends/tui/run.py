@@ -86,7 +86,10 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
     if goes_on and not detached:
         name = app.controller.last[:8]
-        print(f"friday: session {name} goes on without this terminal: `friday attach {name}`", file=sys.stderr)
+        from friday_cli.system.other_machine import typed  # not before the first screen
+
+        again = sanitize(typed(f"friday attach {name}"))
+        print(f"friday: session {name} goes on without this terminal: `{again}`", file=sys.stderr)
     else:
         _print_saved(app.controller.last)
     return code or 0
@@ -115,10 +118,12 @@ async def _go_on(controller: SessionController) -> None:
     from ..host.owner import BackgroundOwner
 
     session = controller.require_session()
-    owner = BackgroundOwner(session, controller.options)
+    owner = BackgroundOwner(session, controller.options, busy=lambda: controller.loop.running)
     try:
         owner.open()
-        await controller.fold.stop(cancel=True)
+        controller.go_on(owner.frontends_changed)
+        if not controller.loop.running:  # a loop reads how its rounds end
+            await controller.fold.stop(cancel=True)
         name = session.id[:8]
         if terminal.can_let_go():  # else its window was closed
             where = f"`friday attach {name}` opens it, `friday agents` lists it."

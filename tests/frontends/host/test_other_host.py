@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.tui.terminal_fixture import Terminal
+from tests.frontends.tui.terminal_fixture import Terminal, scripted
+from tests.session.harness import Harness, does
 
 KEPT = """
 import json, os, sys
@@ -37,10 +38,10 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "sent"),
     [
-        (("agents", "--host", "box", "--json"), "exec friday agents --json"),
-        (("agents", "send", "7f3a:a.2", "it's $HOME; ls", "--host=box"), "exec friday agents send 7f3a:a.2 'it'\"'\"'s $HOME; ls'"),
-        (("agents", "--host", "box", "send", "7f3a", "--", "--host x"), "exec friday agents send 7f3a -- '--host x'"),
-        (("attach", "7f3a", "--host", "me@box"), "exec friday attach 7f3a"),
+        (("agents", "--host", "box", "--json"), "exec env FRIDAY_REACHED_AS=box friday agents --json"),
+        (("agents", "send", "7f3a:a.2", "it's $HOME; ls", "--host=box"), "exec env FRIDAY_REACHED_AS=box friday agents send 7f3a:a.2 'it'\"'\"'s $HOME; ls'"),
+        (("agents", "--host", "box", "send", "7f3a", "--", "--host x"), "exec env FRIDAY_REACHED_AS=box friday agents send 7f3a -- '--host x'"),
+        (("attach", "7f3a", "--host", "me@box"), "exec env FRIDAY_REACHED_AS=me@box friday attach 7f3a"),
     ],
 )  # fmt: skip
 def test_the_command_goes_through_ssh_as_it_is(ssh: Path, words: tuple[str, ...], sent: str) -> None:
@@ -49,6 +50,25 @@ def test_the_command_goes_through_ssh_as_it_is(ssh: Path, words: tuple[str, ...]
     ran = friday(ssh, *words)
     host = "me@box" if "me@box" in words else "box"
     assert (ran.returncode, json.loads((ssh / "asked").read_text())) == (0, [["--", host, sent], ""])
+
+
+def test_what_the_other_machine_names_can_be_typed_here(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Friday knows by which name the person reaches it."""
+    monkeypatch.setenv("FRIDAY_REACHED_AS", "my box")
+    model = scripted(harness.project, {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]})
+    begun = friday(harness.project, "ask", "-b", "-m", model, "make it").stdout
+    for command in ("attach ", "agents logs ", "agents stop "):
+        (line,) = [line for line in begun.splitlines() if f"friday {command}" in line]
+        assert line.endswith(" --host 'my box'"), begun
+    while "answer" not in (table := friday(harness.project, "agents").stdout):
+        pass
+    assert " --host 'my box' yes | no" in table
+    session = begun.partition("session ")[2][:8]
+    friday(harness.project, "agents", "stop", session)
+    assert (
+        f"`friday attach {session} --host 'my box'` resumes it"
+        in friday(harness.project, "agents", "send", session, "x").stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,27 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
     assert session_socket.sessions() == []
 
 
+@pytest.mark.parametrize("how", ["/detach", "the window is closed"])
+def test_a_loop_goes_on_without_the_terminal(harness: Harness, how: str) -> None:
+    """Also while no agent is at work."""
+    model = scripted(harness.project, {"a": [{"text": f"answer {number}"} for number in range(3)]})
+    friday("config", "set", "fleet.on_hangup", "detach", cwd=harness.project)
+    with Terminal(harness.project, "--yolo", "-m", model, "-i", "hello") as terminal:
+        terminal.until(b"answer 0")
+        terminal.type(b"/loop until x2 touch begun; until test -e go; do sleep 0.05; done; false\r")
+        until((harness.project / "begun").exists)
+        if how == "/detach":
+            terminal.type(b"/detach\r", until=b"goes on in the background")
+            assert terminal.end() == 0
+        else:
+            terminal.hang_up()
+    (name,) = until(session_socket.sessions)
+    (harness.project / "go").touch()
+    until(lambda: not session_socket.sessions())
+    said = friday("agents", "logs", name, cwd=harness.project)
+    assert said.index("answer 1") < said.index("[round 2 of 2 of /loop]") < said.index("answer 2")
+
+
 @pytest.mark.parametrize("how", ["the window is closed", "the first process is killed", "stopped by a script"])
 def test_what_happens_to_a_chat_at_work(harness: Harness, how: str) -> None:
     play = {"a": [does(("bash", {"command": WAITS})), {"text": "all is said"}]}

@@ -79,6 +79,10 @@ async def _detach(chat: CommandContext, rest: str) -> None:
     if controller.remote is None:
         _require_detachable(controller)
         controller.detached = True
+    elif controller.loop.running:
+        rows = (("stay", "Stay"), ("leave", "Leave, and end the loop; the session goes on"))
+        if await chat.choose("A loop runs in this chat, and ends with it.", rows) != "leave":
+            return
     await chat.leave()
 
 
