@@ -1,7 +1,8 @@
 """Sends the requests of a batch's agents through the batch interface of the service, for half the price, and collects the replies.
 
 The order is: the rows of the requests, the request to the service, the id of the service. A process that was killed between the second and
-the third looks in the service's list for its batch before it sends anything again.
+the third looks in the service's list for its batch before it sends anything again. Replies are stored, then counted in the sums of all sessions,
+then read by agents; a process that was killed before they were counted is followed by one that begins with that.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import msgspec
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.messages import NO_USAGE, Usage
 from friday_cli.core.protocol.provider import ReplyDone, Request
 from friday_cli.llm.providers.batched import BatchedProvider, WaitingRequest
 from friday_cli.llm.transport.batches import Batches, BatchResult, RemoteBatch
+from friday_cli.session.item_agents import ItemAgents
 
 from .caps import Cap
 from .job import MapJob
@@ -113,10 +115,14 @@ class _WaitingRequests:
 
 
 class DeferredRequests:
-    """The requests of one batch. `running` returns how many items run: when all of them wait, the requests are sent."""
+    """The requests of one batch, of agents among `items`. `running` returns how many items run: when all of them wait, the requests are
+    sent."""
 
-    def __init__(self, job: MapJob, store: MapStore, running: Callable[[], int], note: Callable[[str], None]) -> None:
+    def __init__(
+        self, job: MapJob, store: MapStore, items: ItemAgents, running: Callable[[], int], note: Callable[[str], None]
+    ) -> None:
         self._job, self._requests, self._running, self._note = job, RequestStore(store), running, note
+        self._items = items
         self._batches = store
         self._waiting = _WaitingRequests()
         self._flying: dict[str, _InFlight] = {}
@@ -132,11 +138,12 @@ class DeferredRequests:
         return sum(flight.sent.count for flight in self._flying.values())
 
     async def open(self, provider: BatchedProvider) -> None:
-        """Find what earlier processes left at the service. Raises ProviderError."""
+        """Find what earlier processes left at the service, and count what they collected. Raises StoreError."""
         self._services[provider.name] = provider
         for sent in await self._requests.open_batches(self._job.id):
             if sent.provider == provider.name:
                 self._flying[sent.local] = _InFlight(sent)
+                await self._count(sent)
         if self._flying:
             count = pluralize(self.at_service, "request")
             self._note(f"{count} of this batch went to the service before: they are collected, not sent again")
@@ -337,6 +344,7 @@ class DeferredRequests:
         provider = self._services[sent.provider]
         mine = [result for result in page if result.custom_id in names]
         await self._requests.collect(sent.local, [_collected(provider, result) for result in mine])
+        await self._count(sent)
         for result in mine:
             name = names[result.custom_id]
             for asked in self._waiting.asked.get(name, ()):
@@ -346,6 +354,11 @@ class DeferredRequests:
                 self._waiting.fail([name], ProviderError("invalid", f"The service refused the request: {result.error}"))
             elif result.outcome == "again":
                 self._waiting.again(name, result.error)
+
+    async def _count(self, sent: SentBatch) -> None:
+        """Count the stored replies of a batch in the sums of all sessions. Raises StoreError."""
+        if (usage := await self._requests.used(sent.local)) != NO_USAGE:
+            await self._items.collected(self._services[sent.provider], self._job.profile, sent.local, usage)
 
 
 def _collected(provider: BatchedProvider, result: BatchResult) -> Collected:
@@ -359,4 +372,4 @@ def _collected(provider: BatchedProvider, result: BatchResult) -> Collected:
     except ProviderError as error:  # the agent that reads it gets the same error
         usage = error.usage if isinstance(error.usage, Usage) else usage
     reply = msgspec.json.encode(result.document).decode()
-    return Collected(result.custom_id, "done", reply, cost=provider.cost(usage) or 0.0, tokens=usage.billed)
+    return Collected(result.custom_id, "done", reply, usage=usage)

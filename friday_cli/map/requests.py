@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from friday_cli.core.protocol.messages import NO_USAGE, Usage
+
 from .caps import Cap
 from .store import MapStore
 
@@ -46,15 +48,14 @@ class SentBatch(msgspec.Struct, frozen=True):
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What came back for a request: a reply with what it cost in US dollars and tokens, or an error after which it is to be sent again or
+    """What came back for a request: a reply with what it used, or an error after which it is to be sent again or
     not (`state` `done` without a reply)."""
 
     custom_id: str
     state: State
     reply: str = ""
     error: str = ""
-    cost: float = 0.0
-    tokens: int = 0
+    usage: Usage = NO_USAGE
 
 
 class RequestStore:
@@ -88,7 +89,7 @@ class RequestStore:
             values = (sent.local, self._folder, sent.batch, sent.provider, sent.created, len(requests))
             db.execute("INSERT INTO sent VALUES (?, ?, ?, ?, '', '', ?, 0, ?, 1)", values)
             db.executemany(
-                "INSERT INTO requests VALUES (?, ?, ?, ?, 'sent', ?, 1, ?, ?, '', '', 0, ?) ON CONFLICT(folder, name) DO UPDATE SET"
+                "INSERT INTO requests VALUES (?, ?, ?, ?, 'sent', ?, 1, ?, ?, '', '', 0, ?, '') ON CONFLICT(folder, name) DO UPDATE SET"
                 " batch = excluded.batch, custom_id = excluded.custom_id, state = 'sent', sent = excluded.sent, tries = tries + 1,"
                 " held = excluded.held, held_tokens = excluded.held_tokens, error = '', updated = excluded.updated",
                 (
@@ -133,17 +134,25 @@ class RequestStore:
 
         def work(db: sqlite3.Connection) -> None:
             for one in found:
-                values = (one.state, one.reply, one.error, one.cost, now, local, one.custom_id)
+                cost, usage = one.usage.cost_usd or 0.0, msgspec.json.encode(one.usage).decode()
+                values = (one.state, one.reply, one.error, cost, usage, now, local, one.custom_id)
                 ended = db.execute(
-                    "UPDATE requests SET state = ?, reply = ?, error = ?, cost = ?, held = 0, held_tokens = 0, updated = ?"
+                    "UPDATE requests SET state = ?, reply = ?, error = ?, cost = ?, usage = ?, held = 0, held_tokens = 0, updated = ?"
                     " WHERE sent = ? AND custom_id = ? AND state = 'sent'",
                     values,
                 )
                 if ended.rowcount:
                     charged = "UPDATE batches SET spent = spent + ?, tokens = tokens + ? WHERE id = (SELECT batch FROM sent WHERE local = ?)"
-                    db.execute(charged, (one.cost, one.tokens, local))
+                    db.execute(charged, (cost, one.usage.billed, local))
 
         await self._store.do(work)
+
+    async def used(self, local: str) -> Usage:
+        """What the replies of a batch cost that are stored."""
+        query = "SELECT usage, cost FROM requests WHERE sent = ? AND state = 'done'"
+        rows = await self._store.do(lambda db: db.execute(query, (local,)).fetchall())
+        decode = msgspec.json.Decoder(Usage).decode
+        return sum((decode(text) if text else Usage(cost_usd=cost) for text, cost in rows), NO_USAGE)
 
     async def close(self, local: str) -> None:
         """A batch is collected, or it never was at the service: its requests without an end are to be sent again."""

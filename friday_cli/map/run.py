@@ -233,7 +233,7 @@ class MapRun:
     async def _run_deferred(self, scheduler: Scheduler, engine: Engine, works: AsyncIterator[ItemTask]) -> None:
         """Run work whose requests wait for batches of the service."""
         deferred = self._deferred = DeferredRequests(
-            self.job, self._store, lambda: scheduler.progress.running, self._frontend.note
+            self.job, self._store, engine.items, lambda: scheduler.progress.running, self._frontend.note
         )
         provider = engine.items.defer(engine.items.profile(self.job.profile), deferred.reply)
         await deferred.open(provider)

@@ -108,16 +108,18 @@ def _create(db: sqlite3.Connection) -> None:
         "CREATE TABLE IF NOT EXISTS requests(folder TEXT NOT NULL, name TEXT NOT NULL, batch TEXT NOT NULL,"
         " custom_id TEXT NOT NULL, state TEXT NOT NULL, sent TEXT NOT NULL, tries INTEGER NOT NULL, held REAL NOT NULL,"
         " held_tokens INTEGER NOT NULL, reply TEXT NOT NULL, error TEXT NOT NULL, cost REAL NOT NULL, updated REAL NOT NULL,"
-        " PRIMARY KEY(folder, name))",
+        " usage TEXT NOT NULL DEFAULT '', PRIMARY KEY(folder, name))",
         "CREATE INDEX IF NOT EXISTS requests_sent ON requests(sent, custom_id) WHERE state = 'sent'",
         "CREATE TABLE IF NOT EXISTS sent(local TEXT PRIMARY KEY, folder TEXT NOT NULL, batch TEXT NOT NULL,"
         " provider TEXT NOT NULL, remote TEXT NOT NULL, files TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL,"
         " count INTEGER NOT NULL, open INTEGER NOT NULL)",
     ):
         db.execute(statement)
-    for table, column in (("batches", "tokens"), ("batches", "approved_tokens"), ("items", "reserved_tokens")):
+    number, text = "INTEGER NOT NULL DEFAULT 0", "TEXT NOT NULL DEFAULT ''"
+    later = ("batches", "tokens", number), ("batches", "approved_tokens", number), ("items", "reserved_tokens", number)
+    for table, column, kind in (*later, ("requests", "usage", text)):
         if column not in {row[1] for row in db.execute(f"PRAGMA table_info({table})")}:
-            db.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
-from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.events import Envelope, RepliesCollected
 from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
@@ -140,6 +140,17 @@ class ItemAgents:
         found = self.provider(profile)
         assert isinstance(found, BatchedProvider)
         return found
+
+    async def collected(self, provider: Provider, profile: str, batch: str, usage: Usage) -> None:
+        """Store what the replies of a service's batch cost that came so far, in place of what was stored for it. Raises StoreError."""
+        self._begin()
+        services = self._factory.shared.services
+        if services.ledger is not None:
+            services.ledger.paid_by("a", provider.name, provider.rate_limit_key)
+        model = f"{provider.name}/{provider.model}"
+        await services.log.emit("a", RepliesCollected(batch, profile, model, usage))
+        if services.log.failure is not None:
+            raise services.log.failure
 
     def defer_no_more(self) -> None:
         """Let the requests of agents that start from now on be sent at once again."""

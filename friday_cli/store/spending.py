@@ -87,15 +87,24 @@ def _add(db: sqlite3.Connection, day: str, payer: tuple[str, str], session: str,
         )
 
 
+def set_batch(db: sqlite3.Connection, batch: str, envelope: Envelope, payer: tuple[str, str], amounts: Amounts) -> None:
+    """Set what the replies of a service's batch cost, in the day of the first of them."""
+    row = db.execute("SELECT min(day) FROM spending WHERE session = ?", (batch,)).fetchone()
+    db.execute("DELETE FROM spending WHERE session = ?", (batch,))
+    _add(db, row[0] or _day(envelope.at), payer, batch, amounts)
+
+
 def add_event(
     db: sqlite3.Connection, session: str, key: int, envelope: Envelope, payer: Callable[[], tuple[str, str]]
 ) -> None:
     """Add what an event says that its agent used, before the row of the agent has it. The end of a run adds what no other event
     had, such as the reply that a stop cut off. `key` is that of the session's row."""
     event = envelope.event
+    if isinstance(event, events.RepliesCollected):
+        set_batch(db, event.batch, envelope, payer(), Amounts(event.usage.billed, event.usage.cost_usd or 0.0))
     ends = isinstance(event, events.AgentFinished)
     usage = event.usage if isinstance(event, (*_WITH_USAGE, events.AgentFinished)) else NO_USAGE
-    if usage == NO_USAGE:
+    if usage == NO_USAGE or usage.collected:
         return
     before = Amounts()
     if ends:

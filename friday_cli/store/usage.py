@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
 import msgspec
@@ -25,6 +25,7 @@ _KINDS = (
     "compacted",
     "intent_stated",
     "verdict",
+    "replies_collected",
     "agent_finished",
 )
 
@@ -50,6 +51,15 @@ class _Event(msgspec.Struct, frozen=True):
     usage: Usage = NO_USAGE
     forked: str = ""
     taken: int = 0
+    batch: str = ""
+
+
+class _Collected(msgspec.Struct, frozen=True):
+    """The replies of a service's batch, as the event at `at` (Unix seconds) has them. `key`: day, folder, profile, model."""
+
+    at: float
+    key: tuple[str, str, str, str]
+    usage: Usage
 
 
 class _AgentUsage(msgspec.Struct):
@@ -64,7 +74,10 @@ def used(db: sqlite3.Connection, since: str) -> list[UsedRow]:
     """What was used from the local day `since` on, the days in order. What a fork copied counts in its original only. The demo
     is left out: it costs nothing."""
     found: dict[tuple[str, str, str, str], tuple[Usage, int]] = {}
-    for key, usage in (*_requests(db, since), *_of_deleted(db, since)):
+    batches: dict[str, _Collected] = {}
+    requests = list(_requests(db, since, batches))
+    collected = ((batch.key, batch.usage) for batch in batches.values())
+    for key, usage in (*requests, *collected, *_of_deleted(db, since, batches)):
         if key[0] >= since and usage != NO_USAGE and not is_demo(key[3]):
             total, unpriced = found.get(key, (NO_USAGE, 0))
             if usage.cost_usd is None:
@@ -73,8 +86,10 @@ def used(db: sqlite3.Connection, since: str) -> list[UsedRow]:
     return [UsedRow(*key, usage, unpriced) for key, (usage, unpriced) in sorted(found.items())]
 
 
-def _requests(db: sqlite3.Connection, since: str) -> Iterator[tuple[tuple[str, str, str, str], Usage]]:
-    """((day, folder, profile, model), usage) of each request."""
+def _requests(
+    db: sqlite3.Connection, since: str, batches: dict[str, _Collected]
+) -> Iterator[tuple[tuple[str, str, str, str], Usage]]:
+    """((day, folder, profile, model), usage) of each request. `batches` gets those of services by name, which count once."""
     copied = copied_events(db)
     counted = {session for (session,) in db.execute("SELECT DISTINCT session FROM spending")}
     start = _start_of(since)
@@ -92,11 +107,17 @@ def _requests(db: sqlite3.Connection, since: str) -> Iterator[tuple[tuple[str, s
                 continue  # a damaged row is ignored
             if event.forked in counted and session not in copied:
                 copied[session] = event.taken  # the original was deleted, and is in the ledger
+            if kind == "replies_collected":
+                newest = batches.get(event.batch)
+                if newest is None or newest.at <= at:
+                    key = (date.fromtimestamp(at).isoformat(), folder, event.profile, event.model)
+                    batches[event.batch] = _Collected(at, key, event.usage)
+                continue
             agent = agents.setdefault(path, _AgentUsage())
             agent.profile, agent.model = event.profile or agent.profile, event.model or agent.model
             usage = _left(event.usage, agent.counted) if kind == "agent_finished" else event.usage
             agent.counted += usage
-            if seq > copied.get(session, 0):
+            if seq > copied.get(session, 0) and not usage.collected:
                 yield (date.fromtimestamp(at).isoformat(), folder, agent.profile, agent.model), usage
 
 
@@ -111,14 +132,17 @@ def _left(total: Usage, counted: Usage) -> Usage:
     return Usage(**more, cost_usd=max(0.0, round(total.cost_usd - counted.cost_usd, 9)))
 
 
-def _of_deleted(db: sqlite3.Connection, since: str) -> Iterator[tuple[tuple[str, str, str, str], Usage]]:
-    """The same for sessions that were deleted: of them only day, service, tokens and cost are known."""
-    for day, service, tokens, cost in db.execute(
-        "SELECT day, service, sum(tokens), sum(cost) FROM spending WHERE day >= ?"
-        " AND session NOT IN (SELECT id FROM sessions) GROUP BY day, service",
+def _of_deleted(
+    db: sqlite3.Connection, since: str, batches: Mapping[str, object]
+) -> Iterator[tuple[tuple[str, str, str, str], Usage]]:
+    """The same for sessions that were deleted: of them only day, service, tokens and cost are known. `batches` have an event."""
+    for name, day, service, tokens, cost in db.execute(
+        "SELECT session, day, service, tokens, cost FROM spending WHERE day >= ?"
+        " AND session NOT IN (SELECT id FROM sessions)",
         (since,),
     ):
-        yield (day, DELETED, DELETED, f"{service}/?"), Usage(input=tokens, cost_usd=cost)
+        if name not in batches:
+            yield (day, DELETED, DELETED, f"{service}/?"), Usage(input=tokens, cost_usd=cost)
 
 
 def _start_of(day: str) -> float:

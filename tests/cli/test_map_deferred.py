@@ -42,6 +42,13 @@ def spent(console: Console) -> float:
         return float(db.execute("SELECT sum(spent) FROM batches").fetchone()[0])
 
 
+def counted(console: Console) -> tuple[float, float]:
+    """What `friday usage` and the sums for caps over all sessions have, in US dollars."""
+    with closing(sqlite3.connect(console.friday_home / "data" / "friday.db")) as db:
+        ledger = float(db.execute("SELECT sum(cost) FROM spending").fetchone()[0])
+    return float(console.ok("usage", "--json").document["total"]["cost_usd"]), ledger
+
+
 def states(ran: CommandResult) -> list[str]:
     return [json.loads(line)["state"] for line in ran.out.splitlines()]
 
@@ -54,6 +61,7 @@ def test_items_go_by_one_batch_at_half_price_and_are_not_paid_twice(console: Con
     assert spent(console) == pytest.approx(service.paid, abs=1e-9)
     costs = sum(json.loads(line)["cost_usd"] for line in ran.out.splitlines())
     assert costs == pytest.approx(service.paid, abs=1e-9)
+    assert counted(console) == pytest.approx((service.paid, service.paid), abs=1e-9)
     for made in service.batches.values():
         assert not any("stream" in body for body in made.requests.values())
     assert sorted(service.deleted) == ([] if "msgbatch_1" in service.batches else ["file-1", "file-batch_1-output"])
@@ -116,6 +124,30 @@ def test_a_batch_whose_id_was_not_stored_is_found_at_the_service(console: Consol
         made.looks = 1
     ran = batch(console, lines(5))
     assert (ran.code, len(service.batches)) == (0, 1), ran
+    assert spent(console) == pytest.approx(service.paid, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "killed", ["before they are counted", "before an agent reads them", "before the ends of items"]
+)
+def test_replies_that_a_killed_process_collected_are_counted_once(
+    console: Console, service: BatchService, killed: str
+) -> None:
+    """What a kill leaves: replies that are stored, in a batch that is not closed, and items without an end."""
+    assert batch(console, lines(6)).code == 0
+    with closing(sqlite3.connect(console.friday_home / "data" / "map.db")) as db, db:
+        db.execute("UPDATE items SET state = 'waiting', result = ''")
+        db.execute("UPDATE batches SET state = 'open'")
+        db.execute("UPDATE sent SET open = 1")
+    with closing(sqlite3.connect(console.friday_home / "data" / "friday.db")) as db, db:
+        if killed != "before the ends of items":
+            db.execute("DELETE FROM events WHERE kind IN ('turn_finished', 'agent_finished')")
+        if killed == "before they are counted":
+            db.execute("DELETE FROM events WHERE kind = 'replies_collected'")
+            db.execute("DELETE FROM spending")
+    assert batch(console, lines(6)).code == 0
+    assert service.asked.total() == 6
+    assert counted(console) == pytest.approx((service.paid, service.paid), abs=1e-9)
     assert spent(console) == pytest.approx(service.paid, abs=1e-9)
 
 

@@ -123,8 +123,8 @@ NOT_COVERED = (
     "A window that is closed while 20,000 typed characters wait in its buffer: the chat reads them before it ends (25 s and more when it was last measured).",
     "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
     "counted, one for each item in this state.",
-    "After a kill, a batch with `--deferred` whose agents read a stored reply again counts that reply twice in the sums of `friday budget` and "
-    "`friday usage`, and one that no agent reads not at all; the batch's own cap and books count each once.",
+    "A cap over all sessions (`friday budget`) does not hold what waits at a service after a process with `--deferred` has ended: it "
+    "counts on the day on which it is collected; the cap of the batch holds it.",
     "Not tried: a file system that hangs, two versions of Friday on one file, 10,000 messages or 200 MB in a session, 1,000,000 files, "
     "100,000 commits.",
 )

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 
 
 class Killer:
-    """Kills the process that asks, at chosen requests, half of all that send a batch among them: most when the service has done what was asked and not answered. `parts`: which
-    requests were hit."""
+    """Kills the process that asks, at chosen requests, half of all that send a batch among them: most when the service has done what was asked and not answered, or a
+    moment after its answer, while the process stores it. `parts`: which requests were hit."""
 
     def __init__(self, service: BatchService, rng: random.Random, kills: int, every: int) -> None:
         self._answer, self._rng, self._every = service.answer, rng, every
@@ -47,16 +48,19 @@ class Killer:
             what = what if what in ("results", "batches", "files") else "state"
             self.parts[f"{method} {what}, {'before' if before else 'after'} it was done"] += 1
         if kill and before:
-            self._kill()
+            self._kill(self.process)
         answer = self._answer(method, path, headers, content)
-        if kill and not before:
-            self._kill()
+        if kill and not before and self._rng.random() < 0.5:
+            threading.Timer(self._rng.uniform(0, 0.6), self._kill, (self.process,)).start()
+        elif kill and not before:
+            self._kill(self.process)
         return answer
 
-    def _kill(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
+    @staticmethod
+    def _kill(process: subprocess.Popen[str] | None) -> None:
+        if process is not None:
+            process.send_signal(signal.SIGKILL)  # nothing once it has ended
+            process.wait()
 
 
 class Faults:
@@ -129,6 +133,16 @@ class DeferredPlace:
         finally:
             db.close()
 
+    def counted(self) -> tuple[float, float]:
+        """What `friday usage` and the sums for caps over all sessions have, in US dollars."""
+        argv = [sys.executable, "-m", "friday_cli", "usage", "--json"]
+        out = subprocess.run(argv, cwd=self.project, env=self.env, stdout=subprocess.PIPE, check=True).stdout
+        db = sqlite3.connect(self.home / "data" / "friday.db")
+        try:
+            return json.loads(out)["total"]["cost_usd"], db.execute("SELECT sum(cost) FROM spending").fetchone()[0]
+        finally:
+            db.close()
+
 
 def run_deferred(
     count: int = 2_000, kills: int = 20, vendor: str = "anthropic", *, parallel: int = 250, seed: int = 1
@@ -164,6 +178,9 @@ def _problems(at: DeferredPlace, service: BatchService, faults: Faults) -> list[
     problems = []
     if abs(spent - service.paid) > 1e-6:
         problems.append(f"charged ${spent:.6f}, counted ${service.paid:.6f}")
+    for name, found in zip(("friday usage", "the sums for caps"), at.counted(), strict=True):
+        if abs(found - service.paid) > 1e-6:
+            problems.append(f"{name}: ${found:.6f}, counted ${service.paid:.6f}")
     if twice:
         problems.append(f"served and paid twice: {dict(list(twice.items())[:5])}")
     if service.paid > CAP or left or held:

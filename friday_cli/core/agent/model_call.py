@@ -17,6 +17,7 @@ from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, Notice, Prefix, Requested
 from ..protocol.messages import Message, Text, Usage, without_thinking
 from ..protocol.provider import (
+    DeferredProvider,
     NoteChunk,
     Provider,
     ReplyDone,
@@ -231,8 +232,9 @@ class _Attempt:
             self._most_context = provider.window + reservation.output
             await prepare_deferred(agent, request)
             async with self._rate_limit_slot():
-                await ledger.begin(services.ledger, held)
-                await mark_sent(agent, services, prompt)
+                if not isinstance(provider, DeferredProvider):  # its reply is here: nothing is sent now
+                    await ledger.begin(services.ledger, held)
+                    await mark_sent(agent, services, prompt)
                 done = await self._read_stream(request)
             output = done.usage.output
             services.prefixes.add_usage(provider.rate_limit_key, done.usage)

@@ -21,6 +21,7 @@ from .live_events import ThinkingDelta as ThinkingDelta
 from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, Finding, Receipt, ToolFacts
+from .request_events import RepliesCollected as RepliesCollected
 from .request_events import Requested as Requested
 from .request_events import RequestSent as RequestSent
 from .request_events import WorkspaceFound as WorkspaceFound
@@ -376,6 +377,7 @@ AnyEvent = (
     | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
     | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta
     | ToolOutput | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
+    | RepliesCollected
 )  # fmt: skip
 
 

@@ -115,7 +115,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     that was sent before in the same prefix. `estimated` is True when no usage was reported at all, or when it was served in a tier
     whose price is unknown. `searches` counts
     web searches that the service ran; their fee is included in the cost. `kept_long` are the tokens of `cache_write` that are kept for
-    hours, which costs more. `charged`: the service itself reported the cost.
+    hours, which costs more. `charged`: the service itself reported the cost. `collected`: of a reply that came in a service's batch, which
+    `replies_collected` counts, however many agents read it.
     """
 
     input: int = 0
@@ -129,6 +130,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     searches: int = 0
     kept_long: int = 0
     charged: bool = False
+    collected: bool = False
     tier: str = ""
     """The service tier that served it, in the service's word if Friday has none; "": the usual one, and no other was asked for."""
 

@@ -39,6 +39,16 @@ class RequestSent(Event, frozen=True, tag="request_sent"):
     output_usd: float | None = None
 
 
+class RepliesCollected(Event, frozen=True, tag="replies_collected"):
+    """What all replies of a service's batch cost that came so far. `batch` is Friday's own name of it: a newer event of that name, also in
+    another session, replaces this one. `usage` counts here, and not in the turns of the agents that read the replies."""
+
+    batch: str
+    profile: str
+    model: str
+    usage: Usage
+
+
 class WorkspaceFound(Event, frozen=True, tag="workspace"):
     """What the folder had when a process began to work in it. `commit`: of its git repository, "" for none. `steering`: the first
     12 digits of the sha256 of each file and setting that steers agents, by name. `attended`: a person can answer. `allow`, `deny`: rules

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import ENVIRONMENT, Chunk, ReplyDone, Request, estimate_request
 
@@ -77,14 +78,19 @@ class BatchedProvider:
 
     def chunks(self, request: Request, document: dict[str, Any]) -> list[Chunk]:
         """A whole reply as chunks. Raises ProviderError for one that is not valid; its usage is known then, too."""
-        *shown, done = self._provider.whole(request, document)
+        try:
+            *shown, done = self._provider.whole(request, document)
+        except ProviderError as error:
+            if isinstance(error.usage, Usage):
+                error.usage = msgspec.structs.replace(error.usage, cost_usd=self.cost(error.usage), collected=True)
+            raise
         if isinstance(done, ReplyDone):
             usage = done.usage
             tier = dict_in(document.get("usage")).get("service_tier") or document.get("service_tier")
             estimated = usage.estimated and tier != "batch"  # the price of that tier is known here
             cost = usage.cost_usd if usage.charged else self.cost(usage)
             done = msgspec.structs.replace(
-                done, usage=msgspec.structs.replace(usage, cost_usd=cost, estimated=estimated)
+                done, usage=msgspec.structs.replace(usage, cost_usd=cost, estimated=estimated, collected=True)
             )
         return [*shown, done]
 
