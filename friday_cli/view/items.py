@@ -136,6 +136,8 @@ class NoteItem(msgspec.Struct):
     at: float
     more: str = ""
     failures: int = 0
+    topic: str = ""
+    """The topic of the notice that it shows."""
 
 
 class ResultItem(msgspec.Struct):

@@ -219,7 +219,7 @@ def _verdict(state: SessionView, agent: AgentView, event: events.Verdict, at: fl
 
 
 def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: float) -> None:
-    note = NoteItem(event.text, event.level, at)
+    note = NoteItem(event.text, event.level, at, topic=event.topic)
     agent.transcript.append(note)
     state.notices.append((agent.path, note))
 

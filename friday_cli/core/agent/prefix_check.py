@@ -38,7 +38,9 @@ def broken_prefix(before: LastRequest, now: LastRequest, usage: Usage) -> Notice
         f"{before.cached - usage.cache_read:,} tokens of the request were not read from the cache of {now.model} again"
     )
     return Notice(
-        f"{lost}: {change or 'nothing changed in it, so the service dropped them'}.", "warning" if change else "info"
+        f"{lost}: {change or 'nothing changed in it, so the service dropped them'}.",
+        "warning" if change else "info",
+        "cache",
     )
 
 

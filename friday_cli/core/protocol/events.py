@@ -368,6 +368,8 @@ class Notice(Event, frozen=True, tag="notice"):
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
+    topic: Literal["", "cache"] = ""
+    """"cache": it says why a request was not read from the service's cache."""
 
 
 AnyEvent = (

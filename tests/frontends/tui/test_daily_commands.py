@@ -183,3 +183,13 @@ def test_plain_text_keeps_notes_and_lists_models(tmp_path: Path) -> None:
         terminal.type(b"# the port is 8080\n", until=b"Note 1 is kept in memory for this project.")
         terminal.type(b"/model\n", until=b"Write the command again, with one of them behind it.")
         terminal.type(b"/status\n", until=b"- mode: ask")
+
+
+async def test_cost_says_why_a_cache_was_lost(tmp_path: Path) -> None:
+    wrote, lost = {"input": 10, "cache_write": 5_000}, {"input": 5_010}
+    turns = [{"text": "One.", "usage": wrote}, {"text": "Two.", "usage": lost}]
+    async with opened(tmp_path, {"a": turns}) as chat:
+        await chat.ask("first")
+        await chat.ask("second")
+        await chat.say("/cost", shows="Not read from the cache again:")
+        chat.has("5,000 tokens of the request were not read from the cache", "so the service dropped them")

@@ -149,7 +149,9 @@ def cost_card(state: SessionView) -> str:
     spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(state.totals)
     head = f"**Session**: {tokens(state.totals)} tokens that count toward limits, {spent}."
     columns = ("agent", "input", "cached", "output", *(["cost"] if priced else []))
-    return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
+    lost = [f"- {code(path, 30)}: {code(note.text, 300)}" for path, note in state.notices if note.topic == "cache"]
+    tail = "\n\nNot read from the cache again:\n\n" + "\n".join(lost[-10:]) if lost else ""
+    return head + "\n\n" + (table(columns, rows) + tail if rows else "Nothing has run yet.")
 
 
 def _short(count: int) -> str:
