@@ -92,19 +92,19 @@ LONG = {"input_tokens": 0, "cache_creation_input_tokens": 10_000,
         ({}, False),
         ({"service_tier": "standard", "inference_geo": "global", "iterations": [{"type": "message"}]}, False),
         ({"service_tier": "priority"}, True),
-        ({"speed": "fast"}, True),
+        ({"speed": "fast"}, False),
         ({"inference_geo": "us"}, True),
         ({"iterations": [{"type": "message"}, {"type": "compaction", "input_tokens": 9}]}, True),
     ],
 )
-def test_what_is_kept_for_an_hour_costs_twice_the_input_and_other_tiers_are_estimates(
+def test_what_is_kept_for_an_hour_costs_twice_the_input_and_unknown_tiers_are_estimates(
     friday: Friday, usage: dict[str, Any], estimated: bool
 ) -> None:
     said = [claude.start(**LONG, **usage), *claude.text(0, "hello"), *claude.end(output=2)]
     with thinking(lambda t: Reply(sse("messages", said))) as server:
         own(friday, server.url, "anthropic/claude-opus-5-5")
         found = friday.json("hi").document
-    assert found["cost_usd"] == pytest.approx(0.08, abs=0.001)
+    assert found["cost_usd"] == pytest.approx(0.16 if "speed" in usage else 0.08, abs=0.001)
     assert found["usage"]["estimated"] is estimated
 
 
@@ -205,3 +205,18 @@ def test_arguments_with_alternatives_are_sent_as_one_object(friday: Friday, wire
         assert schema["properties"]["at"]["properties"]["x"] == {"type": "integer", "minimum": 1}
         assert '{"anyOf":[{"required":["name"]},{"required":["at"]}]}' in tool["description"]
         assert friday.read_by("a")[0].startswith("ok")
+
+
+def test_what_a_gateway_seals_only_at_the_end_of_a_reply_goes_back_to_it(friday: Friday) -> None:
+    """litellm has the encrypted reasoning in the whole response alone."""
+    plain = {key: value for key, value in openai.REASONING.items() if key != "encrypted_content"}
+    found: Any = openai.whole(*openai.thought(0, plain), *openai.called(1, {**openai.CALLED, "name": "glob"}))
+    found[-1]["response"]["output"][0] = openai.REASONING
+    first = Reply(sse("responses", found))
+    with friday.meets(lambda t: Say("done") if t.turn else first, "responses") as server:
+        assert friday("go").out == "done\n"
+        assert friday("-c", "more").out == "done\n"
+    sent = [item for turn in server.turns[1:] for item in turn.body["input"] if item.get("type") == "reasoning"]
+    assert [item["encrypted_content"] for item in sent] == [openai.REASONING["encrypted_content"]] * len(
+        server.turns[1:]
+    )

@@ -374,6 +374,12 @@ class ResponsesStream(OpenAIStream):
         if len(output) > sum(item.final is not None for item in self._items):
             for index, item in enumerate(output):
                 yield from self._item({"output_index": index}, item, final=True)
+        sealed = {text_in(item.get("id")): item.get("encrypted_content") for item in output}
+        for made in self._items:  # litellm seals its reasoning only here
+            final = made.final or {}
+            found = sealed.get(text_in(final.get("id")))
+            if made.kind == "reasoning" and found and not final.get("encrypted_content"):
+                made.final = {**final, "encrypted_content": found}
         self.ended, self._goes_on = True, response.get("end_turn") is False
         self.tier = text_in(response.get("service_tier"))
         reason = text_in(dict_in(response.get("incomplete_details")).get("reason"))
