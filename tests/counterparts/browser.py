@@ -98,6 +98,7 @@ def _pictures(browser: str) -> None:
             _chromium(browser, f"--screenshot={PICTURES / f'session-{width}.png'}", f"--window-size={width},1100", url)
         dark = ("--blink-settings=preferredColorScheme=0", f"--screenshot={PICTURES / 'session-dark.png'}")
         _chromium(browser, *dark, "--window-size=800,1100", url)
+        _chromium(browser, f"--print-to-pdf={PICTURES / 'session.pdf'}", "--no-pdf-header-footer", url)
 
 
 def _chromium(browser: str, *arguments: str, script: bool = False) -> str:

@@ -31,5 +31,5 @@ svg.key { width: .9rem; min-width: 0; height: .9rem; vertical-align: middle } .l
 .child, .queued { fill: var(--wait) } .person, .budget { fill: var(--you) } .rate { fill: var(--stop) }
 .pause { stroke: var(--dim); stroke-dasharray: 2 3 }
 @media print { body { max-width: none; font-size: 10pt } nav, .skip { display: none } pre { max-height: none; overflow: visible }
-  details:not([open]) > *:not(summary) { display: revert } a { color: inherit } }
+  details::details-content { content-visibility: visible; block-size: auto } summary { break-after: avoid } a { color: inherit } }
 """
