@@ -179,12 +179,20 @@ def cancel(name: str = ID) -> None:
 def _trusted_suite(named: str, *, trust: bool) -> Suite:
     """The suite of a name. Raises UsageError for one whose commands may not run, FileError."""
     suite = load_suite(named)
-    if suite.shipped or trust or is_trusted(suite.folder).ok:
+    others = ", ".join(sanitize_line(text_of(path), 80) for path in suite.others[:5])
+    trusted = is_trusted(suite.folder).ok
+    if suite.shipped or trust or (trusted and not others):
         return suite
+    if trusted:
+        raise UsageError(
+            f"Agents would get files of repositories that the suite is not in: {others}.",
+            hint="--trust allows it for this run.",
+        )
     commands = "; ".join(sanitize_line(command, 80) for command in suite.commands[:5])
     more = f" and {len(suite.commands) - 5:,} more" if len(suite.commands) > 5 else ""
     raise UsageError(
-        f"{suite.folder} is not trusted, and its suite runs commands: {commands}{more}.",
+        f"{suite.folder} is not trusted, and its suite runs commands: {commands}{more}"
+        + (f", and gives agents files of {others}." if others else "."),
         hint="Read them; then `friday trust` in that project, or --trust for this run.",
     )
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.errors import FileError, ToolError, UsageError
 from friday_cli.map.job import digest
+from friday_cli.system import safe_files
+from friday_cli.system.gitignore import is_ignored
+from friday_cli.system.named_files import why_left_out
 from friday_cli.system.project_search import nearest_repository
 
 SAMPLE = "sample"
@@ -71,6 +74,11 @@ class Suite(msgspec.Struct, frozen=True):
         """The repository of a task's commit."""
         named = (self.folder / task.repo).resolve()
         return nearest_repository(named) or named
+
+    @property
+    def others(self) -> tuple[Path, ...]:
+        """Those of its repositories that it is not in."""
+        return tuple(found for found in self.repositories if found != nearest_repository(self.folder))
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -146,6 +154,9 @@ def _task(given: dict[str, Any], folder: Path, where: str, *, line: int = 0) -> 
     def refuse(problem: str) -> FileError:
         return FileError(where, problem, line=line)
 
+    for named in (task.file, task.folder, task.reference if (folder / task.reference).exists() else ""):
+        if why := _why_left_out(folder, named):
+            raise refuse(f"{named[:80]!r} is not used: {why}")
     if task.file:
         task = msgspec.structs.replace(task, task=_text(folder / task.file), file="")
     if not re.fullmatch(r"[\w.-]{1,80}", task.name):
@@ -164,6 +175,13 @@ def _task(given: dict[str, Any], folder: Path, where: str, *, line: int = 0) -> 
         if path.startswith("/") or ".." in Path(path).parts or ".git" in Path(path).parts:
             raise refuse(f"{path!r} is not a path below the folder of the task")
     return task
+
+
+def _why_left_out(folder: Path, named: str) -> str:
+    """Why a file or folder that a suite names does not go into prompts and trials, "" if it does: it is a text of a project, unless git
+    ignores the suite itself."""
+    root, path = folder.resolve(), (folder / named).resolve()
+    return why_left_out(path, root, asked=Path(named), by_person=is_ignored(root))
 
 
 def start_digest(task: Task, suite: Suite) -> str:
@@ -195,8 +213,9 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_BYTES:
+        data = safe_files.read(path.resolve().parent, path.resolve(), MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
             raise FileError(str(path), f"it is larger than {MOST_BYTES:,} bytes")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return data.decode()
+    except (OSError, UnicodeDecodeError, ToolError) as error:
         raise FileError(str(path), f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None

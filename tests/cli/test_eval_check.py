@@ -84,6 +84,56 @@ def test_the_commands_of_a_suite_need_trust(console: Console) -> None:
     assert not (console.project / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"task": "", "file": "../outside.txt"}, "it is outside"),
+        ({"task": "", "file": "link.txt"}, "it is outside"),
+        ({"task": "", "file": ".env"}, "its name is that of a file with secrets"),
+        ({"task": "", "file": "innocent.txt"}, "its name is that of a file with secrets"),
+        ({"task": "", "file": "mine.txt"}, "git ignores it"),
+        ({"start": {}, "folder": ".."}, "it is outside"),
+        ({"start": {}, "folder": "linked"}, "it is outside"),
+        ({"start": {}, "folder": ".git"}, "it belongs to git"),
+        ({"solution": {}, "reference": "../outside.txt"}, "it is outside"),
+        ({"solution": {}, "reference": "link.txt"}, "it is outside"),
+        ({"task": "", "file": "device"}, "it is outside"),
+    ],
+)
+def test_a_suite_gives_agents_no_file_from_elsewhere_and_no_secret(
+    console: Console, change: dict[str, Any], why: str
+) -> None:
+    project = repository(console.project, **{".gitignore": "mine.txt\n"})
+    for name in ("../outside.txt", ".env", "mine.txt"):
+        (project / name).write_text("CANARY")
+    for name, target in (
+        ("link.txt", "../outside.txt"),
+        ("innocent.txt", ".env"),
+        ("linked", ".."),
+        ("device", "/dev/zero"),
+    ):
+        (project / name).symlink_to(target)
+    said = console.refused("eval", "check", suite(console, change), "--trust")
+    assert why in said
+    assert "CANARY" not in said
+
+
+def test_a_task_file_without_an_end_is_refused(console: Console) -> None:
+    (console.project / "evals" / "one").mkdir(parents=True)
+    (console.project / "evals" / "one" / "task.toml").symlink_to("/dev/zero")
+    assert "device, pipe or socket" in console.refused("eval", "check", "evals", "--trust")
+
+
+def test_another_repository_needs_a_yes_for_this_run(console: Console, tmp_path: Path) -> None:
+    private = repository(tmp_path / "private", **{"code.py": "CANARY\n"})
+    head = git(private, "rev-parse", "HEAD").strip()
+    repository(console.project)
+    name = suite(console, {"start": {}, "repo": str(private), "commit": head})
+    assert f"gives agents files of {private}" in console.refused("eval", "check", name)
+    console.ok("trust", "--yes")
+    assert f"the suite is not in: {private}" in console.refused("eval", "check", name)
+
+
 def test_tasks_of_commits_begin_without_what_came_later(console: Console) -> None:
     project = repository(console.project, **{"code.py": "x = 1\n"})
     first = git(project, "rev-parse", "HEAD").strip()
