@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.system import atomic_file
+from friday_cli.system import atomic_file, safe_files
 
 from . import statistics
 from .results import ArmResult, EvalResults, PairResult
 from .statistics import FEWEST
+from .suite import MOST_BYTES
 
 CANNOT_TELL = 6
 """The exit code where the results do not decide."""
@@ -61,7 +62,7 @@ def save(found: EvalResults, path: Path) -> None:
 def read(path: Path) -> Baseline:
     """Raises FileError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Baseline)
+        return msgspec.json.decode(safe_files.read_linked(path, MOST_BYTES), type=Baseline)
     except OSError as error:
         raise FileError(str(path), f"it cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FileError, ToolError, UsageError
+from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.map.job import digest
 from friday_cli.system import safe_files
 from friday_cli.system.gitignore import is_ignored
@@ -213,9 +213,9 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        data = safe_files.read(path.resolve().parent, path.resolve(), MOST_BYTES + 1)
+        data = safe_files.read_linked(path, MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise FileError(str(path), f"it is larger than {MOST_BYTES:,} bytes")
         return data.decode()
-    except (OSError, UnicodeDecodeError, ToolError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise FileError(str(path), f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None

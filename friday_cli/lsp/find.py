@@ -9,10 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from friday_cli.system import safe_files
+
 from .entry import LanguageServerEntry
 
 _ENVIRONMENTS = (".venv", "venv")
 """Folders of virtual environments in a project."""
+LARGEST = 1_000_000
+"""Bytes of a pyproject.toml or package.json that are read."""
 
 
 class FoundServer(NamedTuple):
@@ -76,7 +80,9 @@ def _wanted(entry: LanguageServerEntry, root: Path) -> bool:
     if any((root / name).is_file() for name in entry.only_with):
         return True
     try:
-        return bool(entry.section) and entry.section in (root / "pyproject.toml").read_text("utf-8", "replace")
+        return bool(entry.section) and entry.section in safe_files.read_linked(root / "pyproject.toml", LARGEST).decode(
+            errors="replace"
+        )
     except OSError:
         return False
 
@@ -107,7 +113,7 @@ def _is_new(entry: LanguageServerEntry, program: str) -> bool:
         return True
     package = Path(os.path.realpath(program)).parent.parent / "package.json"
     try:
-        version = str(json.loads(package.read_bytes()).get("version", ""))
+        version = str(json.loads(safe_files.read_linked(package, LARGEST)).get("version", ""))
         return int(version.partition(".")[0]) >= entry.least_major
     except (OSError, ValueError, AttributeError):
         return False

@@ -49,6 +49,16 @@ def read(root: Path, path: Path, limit: int, skip: int = 0) -> bytes:
         return _read(folder, path.name, limit, skip)
 
 
+def read_linked(path: Path, limit: int) -> bytes:
+    """At most `limit` bytes of the regular file to which `path` leads, also through links. Raises OSError, for a device, a pipe or a socket
+    too: those may never end."""
+    real = Path(os.path.realpath(path))
+    try:
+        return read(real.parent, real, limit)
+    except ToolError as error:
+        raise OSError(errno.EINVAL, str(error).rstrip(".")) from None
+
+
 def _read(folder: int, name: str, limit: int, skip: int = 0) -> bytes:
     _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
     fd = os.open(name, FILE, dir_fd=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -86,6 +87,26 @@ def test_what_cannot_be_replayed_says_why(console: Console, recorded: str, monke
     assert "is not a name" in console.refused("cassette", "add", recorded[:8], "../one")
     Path(".friday/cassettes/one.jsonl").write_text("{}\n", encoding="utf-8")
     assert "one.jsonl:1" in console.refused("cassette", "check")
+
+
+def test_cassettes_of_others_lead_nowhere(console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a project's cassettes that never end, and a folder that is a link."""
+    monkeypatch.chdir(console.project)
+    console.ok("cassette", "add", recorded[:8], "one")
+    folder = Path(".friday/cassettes")
+    os.mkfifo(folder / "two.jsonl")
+    assert "two.jsonl" in console.refused("cassette", "check", "two") + console.refused(
+        "cassette", "add", recorded[:8], "three"
+    )
+    (folder / "two.jsonl").unlink()
+    (folder / "texts.json").unlink()
+    (folder / "texts.json").symlink_to("/dev/zero")
+    assert "is not an event of a cassette" in console.refused("cassette", "check")
+    (outside := console.project.parent / "outside").mkdir()
+    Path(".friday").rename("kept")
+    Path(".friday").symlink_to(outside)
+    assert "leads out of this folder" in console.refused("cassette", "add", recorded[:8], "one")
+    assert list(outside.iterdir()) == []
 
 
 async def _old(session: str) -> None:

@@ -115,12 +115,15 @@ ROWS: dict[str, Row] = {
                ("tests/tools/test_files.py::test_a_file_too_large_shows_its_start_and_cannot_be_changed",)),
     "F52": Row("a session of the future, a batch after a conversation", "`-c` continues the last conversation",
                ("tests/store/test_sessions.py::", "tests/cli/test_map_faults.py::test_continue_means_the_conversation_and_not_the_batch")),
+    "F53": Row("a window that is closed, also with thousands of typed characters that wait", "the chat, its commands and its hold of the session end within seconds",
+               ("tests/frontends/tui/test_terminal.py::test_a_closed_window_ends_the_program_its_commands_and_its_hold_of_the_session",)),
+    "F54": Row("a batch of a service is collected, and its process is killed", "each reply counts once in the batch, in `friday usage` and in caps over all sessions",
+               ("tests/map/test_deferred.py::", "tests/cli/test_map_deferred.py::test_replies_that_a_killed_process_collected_are_counted_once")),
 }  # fmt: skip
 
 
 NOT_COVERED = (
     "One byte a second (F15) is read on without `--timeout`: a slow service cannot be told from one that stalls on purpose.",
-    "A window that is closed while 20,000 typed characters wait in its buffer: the chat reads them before it ends (25 s and more when it was last measured).",
     "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
     "counted, one for each item in this state.",
     "A cap over all sessions (`friday budget`) does not hold what waits at a service after a process with `--deferred` has ended: it "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,15 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(
         ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True
     )
+
+
+def test_a_projects_file_without_an_end_does_not_hang(console: Console, mine: Path) -> None:
+    (console.project / "a.py").write_text("x = 1\n")
+    os.mkfifo(console.project / "pyproject.toml")
+    console.ok("lsp", "list")
+    (console.project / "pyproject.toml").unlink()
+    (console.project / "pyproject.toml").symlink_to("/dev/zero")
+    console.ok("lsp", "list")
 
 
 def test_the_three_answers_of_a_check(console: Console, mine: Path) -> None:

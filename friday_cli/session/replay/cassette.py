@@ -24,6 +24,7 @@ from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.text.sanitize import clean
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.extensions.trust import CASSETTES
+from friday_cli.system import safe_files
 from friday_cli.system.atomic_file import replace_bytes
 
 from .compare import canonical
@@ -47,7 +48,7 @@ class Cassettes:
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+        return sorted(path.stem for path in self.folder.glob("*.jsonl") if _NAME.fullmatch(path.stem))
 
     def path(self, name: str) -> Path:
         """The file of a cassette. Raises UsageError for a name that is no file name."""
@@ -64,11 +65,9 @@ class Cassettes:
                 f"There is no cassette {name!r} in {self.folder}.",
                 hint=f"Did you mean {near}?" if near else "`friday cassette list` lists them.",
             )
-        if path.stat().st_size > MOST_BYTES:
-            raise FileError(str(path), f"is larger than {MOST_BYTES // 1_000_000} MB.")
         here = json.dumps(str(place))[1:-1]
         found = []
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(_text(path).splitlines(), 1):
             try:
                 data = json.loads(line.replace("<folder>", here))
                 if data["event"]["kind"] == "prefix":
@@ -81,6 +80,10 @@ class Cassettes:
     def write(self, name: str, envelopes: Sequence[Envelope]) -> Path:
         """Write a cassette of a session, and the texts that are new. Raises UsageError, OSError."""
         path = self.path(name)
+        if self.folder == FOLDER and not self.folder.resolve().is_relative_to(Path.cwd()):
+            raise UsageError(
+                f"{FOLDER} leads out of this folder.", hint="Name the place with --from, or remove that link."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         texts = dict(self._known)
         lines = [json.dumps(row, ensure_ascii=False, sort_keys=False) for row in _rows(envelopes, texts)]
@@ -91,8 +94,8 @@ class Cassettes:
     def remove_unused(self) -> None:
         """Drop the texts that no cassette has any more."""
         used = set[str]()
-        for path in self.folder.glob("*.jsonl"):
-            for line in path.read_text(encoding="utf-8").splitlines():
+        for name in self.names():
+            for line in _text(self.path(name)).splitlines():
                 if '"kind": "prefix"' in line:
                     event = json.loads(line)["event"]
                     used |= {*event["system"], *event["tools"]}
@@ -103,7 +106,7 @@ class Cassettes:
         if self._texts is None:
             path = self.folder / TEXTS
             try:
-                self._texts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+                self._texts = json.loads(_text(path)) if path.is_file() else {}
             except ValueError as error:
                 raise FileError(str(path), f"is not JSON: {error}") from None
         return self._texts
@@ -122,6 +125,17 @@ class Cassettes:
             "system": "\n\n".join("\n".join(texts[name]) for name in event["system"]),
             "tools": [{**tool, "description": "\n".join(tool["description"])} for tool in tools],
         }
+
+
+def _text(path: Path) -> str:
+    """The text of a file of cassettes. Raises FileError."""
+    try:
+        data = safe_files.read_linked(path, MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise FileError(str(path), f"is larger than {MOST_BYTES // 1_000_000} MB.")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _rows(envelopes: Sequence[Envelope], texts: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -73,6 +73,7 @@ CLOSED: dict[str, tuple[dict[str, Any], list[tuple[bytes, bytes]]]] = {
     "help": ({"a": [{"text": "x"}]}, [(b"/help\r", b"")]),
     "many keys": ({"a": [{"text": "x"}]}, [(b"k" * 90 + b"\x01", b""), (b"word \x7f" * 3_000, b"")]),
     "a paste": ({"a": [{"text": "x"}]}, [(b"line of a paste\r" * 5_000, b"")]),
+    "20,000 typed characters": ({"a": [{"text": "x"}]}, [(b"ab c" * 5_000, b"")]),
     "quitting": ({"a": [SLOWLY]}, [(b"go\r", b"First"), (b"\x11\x11", b"")]),
 }
 """What the chat does when its window is closed: the scenario, and what is typed with what it shows."""
