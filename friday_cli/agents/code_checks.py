@@ -207,7 +207,7 @@ class CodeChecks:
         """What one server says of changes, and of the files that use what they changed."""
         from friday_cli.lsp.check import ChangedText, check_change
         from friday_cli.lsp.connection import NoAnswer, NotKnown
-        from friday_cli.lsp.problems import ERROR, WARNING
+        from friday_cli.lsp.problems import ERROR, WARNING, without_imports
         from friday_cli.lsp.project_files import CHANGED, CREATED, DELETED, changed_names
 
         languages = one.found.entry.languages
@@ -229,6 +229,7 @@ class CodeChecks:
                     if text is not None:
                         texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
                 check = await check_change(server, texts, LONGEST_S, worst)
+                check = without_imports(check) if one.found.without_modules else check
             except NoAnswer as error:
                 check = CodeCheck(unknown=str(error))
                 await one.give_up(str(error))

@@ -28,6 +28,8 @@ class FoundServer(NamedTuple):
     venv: str
     in_project: bool
     """Whether the program is one of the project's files."""
+    without_modules: bool = False
+    """Whether it is for TypeScript in a worktree that has no `node_modules`, which the session's folder has."""
 
 
 class Folders(NamedTuple):
@@ -60,7 +62,8 @@ def servers_for(
         program = _program(entry, places, env)
         if program:
             inside = any(_is_in(program, folder) for folder in folders.all)
-            found.append(FoundServer(entry, program, root, _environment(places), inside))
+            without_modules = "typescript" in entry.languages.values() and _lacks_modules(root, folders)
+            found.append(FoundServer(entry, program, root, _environment(places), inside, without_modules))
     return found
 
 
@@ -122,6 +125,11 @@ def _is_new(entry: LanguageServerEntry, program: str) -> bool:
 def _environment(places: Sequence[Path]) -> str:
     paths = (folder / name for folder in places for name in _ENVIRONMENTS)
     return next((str(path) for path in paths if (path / "pyvenv.cfg").is_file()), "")
+
+
+def _lacks_modules(root: Path, folders: Folders) -> bool:
+    modules = folders.main / root.relative_to(folders.workspace) / "node_modules"
+    return modules.is_dir() and not (root / "node_modules").exists()
 
 
 def _is_in(program: str, folder: Path) -> bool:

@@ -210,6 +210,7 @@ class LanguageServers:
         self._running: dict[tuple[str, Path, Path], RunningServer] = {}
         self._found: dict[tuple[Path, Path, str], list[FoundServer]] = {}
         self._limit = ServerLimit(cache_dir(env) / "lsp" / "running", settings.max_servers)
+        self._told_modules = False
         self._looking: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -261,6 +262,11 @@ class LanguageServers:
     def _one(self, found: FoundServer, host: ServerHost) -> RunningServer:
         key = found.entry.name, host.root, found.root
         if key not in self._running:
+            if found.without_modules and not self._told_modules:
+                self._told_modules = True
+                self.report(
+                    f"{found.entry.name} sees no node_modules in worktrees: imports that it does not find are not told there."
+                )
             self._running[key] = RunningServer(found, host, self)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line
 
 ERROR, WARNING = 1, 2
 """Severities of the protocol; a larger number weighs less."""
+_NO_MODULE = frozenset(("2307", "2792", "2875", "7016", "7026"))
+"""Codes of TypeScript: a module, its types, or those of JSX are not found."""
 _LONGEST = 300
 """Characters of a message that are kept."""
 
@@ -29,6 +33,12 @@ def read_problems(path: str, items: Any, worst: int = ERROR) -> list[CodeProblem
         text = neutralize_line(sanitize_line(item["message"], _LONGEST))
         found.append(CodeProblem(path, _line(item), text, _code(code), severity))
     return found
+
+
+def without_imports(check: CodeCheck) -> CodeCheck:
+    """`check` without what TypeScript says of modules that it does not find."""
+    new, fixed = (tuple(one for one in found if one.code not in _NO_MODULE) for found in (check.new, check.fixed))
+    return msgspec.structs.replace(check, new=new, fixed=fixed)
 
 
 def _code(code: Any) -> str:

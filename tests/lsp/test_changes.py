@@ -218,6 +218,24 @@ async def test_two_clean_children_that_are_broken_together(project: Harness) -> 
     assert "three.bad:1 bad: use area 1 [bad]" in results[3], results
 
 
+@pytest.mark.parametrize("modules", [True, False])
+async def test_modules_that_only_the_main_folder_has_are_no_problems_of_a_worktree(
+    modules: bool, project: Harness
+) -> None:
+    write(config_dir(), "lsp.json", {"script": entry("imports", extensionToLanguage={".bad": "typescript"})})
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
+        await asyncio.to_thread(git, project.project, *words)
+    if modules:
+        (project.project / "node_modules").mkdir()
+    project.profile("worker", 'allowedTools: "*"')
+    project.plays({"a": [isolated(), says("done")], "a.1": [does(writes("new.bad", "BAD new\n")), says("done")]})
+    session = await project.ran(**TRUSTED)
+    ((_, text),) = await project.results(session.id, "a.1")
+    assert ("script: no new problems (1 file)" in text) is modules, text
+    told = [e.event.text for e in await project.log(session.id) if isinstance(e.event, Notice)]
+    assert any("sees no node_modules in worktrees" in line for line in told) is modules
+
+
 async def test_nothing_of_it_runs_or_is_loaded_without_trust(project: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = project.project / "started"
     script = f"import pathlib; pathlib.Path({str(trace)!r}).touch()"

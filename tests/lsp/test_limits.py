@@ -10,6 +10,7 @@ from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.session.commands import ListLanguageServers
 from friday_cli.session.session import Session
 from friday_cli.system.paths import config_dir
+from tests.lsp import scale
 from tests.lsp.test_changes import TRUSTED
 from tests.lsp.test_commands import entry, write
 from tests.session.conftest import harness as harness
@@ -72,3 +73,17 @@ async def test_an_unused_server_ends_and_starts_again(harness: Harness) -> None:
         assert ended.error == ""
         await session.prompt("go")
         assert "1 new problem" in (await harness.results(session.id, "a"))[-1][1]
+
+
+async def test_servers_that_are_killed_at_random_moments_leave_nothing(harness: Harness) -> None:
+    """The large form: `python -m tests.lsp.scale kills 200`."""
+    done = await scale.kills(harness, 2, seed=3)
+    assert done.left == 0
+    assert done.without_answer == []
+
+
+async def test_sessions_beside_each_other_keep_the_limit(harness: Harness) -> None:
+    """The large form: `python -m tests.lsp.scale sessions 50`."""
+    done = await scale.together(harness, 9)
+    assert (done.left, done.most <= 6) == (0, True)
+    assert all(map(scale.ANSWER.search, done.results)), done.results

@@ -120,7 +120,7 @@ def memory_behind(pipe: int) -> int:
     if not top:
         return 0
     with descendants(top) as below:
-        return sum(map(_memory, (top, *(pid for pid, _ in below))))
+        return sum(map(memory_of, (top, *(pid for pid, _ in below))))
 
 
 def _link(path: str) -> str:
@@ -130,7 +130,7 @@ def _link(path: str) -> str:
         return ""
 
 
-def _memory(pid: int) -> int:
+def memory_of(pid: int) -> int:
     """Bytes of memory of a process; where its shares are not told, those that it has alone or with others."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
