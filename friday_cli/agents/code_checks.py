@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import msgspec
 
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.agent.agent import Agent
@@ -20,12 +17,10 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
-    from friday_cli.lsp.pool import LanguageServers, RunningServer
+    from friday_cli.lsp.pool import LanguageServers
 
 LONGEST_S = 30.0
 """Seconds after which an answer that is late does not come any more: the server is ended."""
-LARGEST = 1_000_000
-"""Bytes of a file that is checked."""
 
 
 class _Change(NamedTuple):
@@ -182,64 +177,20 @@ class CodeChecks:
         return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result says it")] if waiting else []
 
     async def _check(self, changes: _Changes) -> list[CodeCheck]:
-        from friday_cli.lsp.connection import NotKnown
+        from friday_cli.lsp.check import check_files
+        from friday_cli.lsp.problems import ERROR, WARNING
 
         found: list[CodeCheck] = []
-        for workspace, files in changes.items():
-            groups: dict[RunningServer, dict[Path, _Change]] = {}
-            for path, change in files.items():
-                if change.old == change.new:
-                    continue
-                try:
-                    running = await self.servers.for_file(workspace, path)
-                except NotKnown as error:
-                    name, _, why = str(error).partition(": ")
-                    found += [CodeCheck(name, unknown=why)] if name not in {one.server for one in found} else []
-                    continue
-                for one in running:
-                    groups.setdefault(one, {})[path] = change
-            found += await asyncio.gather(*(self._check_one(one, workspace, group) for one, group in groups.items()))
-        return found
-
-    async def _check_one(
-        self, one: RunningServer, workspace: LocalWorkspace, changes: Mapping[Path, _Change]
-    ) -> CodeCheck:
-        """What one server says of changes, and of the files that use what they changed."""
-        from friday_cli.lsp.check import ChangedText, check_change
-        from friday_cli.lsp.connection import NoAnswer, NotKnown
-        from friday_cli.lsp.problems import ERROR, WARNING, without_imports
-        from friday_cli.lsp.project_files import CHANGED, CREATED, DELETED, changed_names
-
-        languages = one.found.entry.languages
         worst = WARNING if self.settings.report == "warning" else ERROR
-        kinds = {
-            p: CREATED if old is None else DELETED if new is None else CHANGED for p, (old, new) in changes.items()
-        }
-        names = [name for path, change in changes.items() for name in changed_names(path, *change)]
-        texts = [
-            ChangedText(path, workspace.label(path), languages[path.suffix], change.old or "", change.new or "")
-            for path, change in changes.items()
-        ]
-        async with one.busy:
-            try:
-                server = await one.fresh(kinds)
-                users = [] if one.found.entry.lints else await asyncio.to_thread(one.files.users, names, changes)
-                for path in users:
-                    text = await asyncio.to_thread(read_text, path)
-                    if text is not None:
-                        texts.append(ChangedText(path, workspace.label(path), languages[path.suffix], text, text))
-                check = await check_change(server, texts, LONGEST_S, worst)
-                check = without_imports(check) if one.found.without_modules else check
-            except NoAnswer as error:
-                check = CodeCheck(unknown=str(error))
-                await one.give_up(str(error))
-            except NotKnown as error:
-                check = CodeCheck(unknown=str(error))
-            if check.unknown and one.state == "ended":
-                with suppress(NotKnown):
-                    await one.ready()  # counts the end, and starts it for the next change
-                check = msgspec.structs.replace(check, unknown=one.error or check.unknown)
-            return msgspec.structs.replace(check, server=one.name)
+        for workspace, files in changes.items():
+            changed = (path for path, change in files.items() if change.old != change.new)
+            groups, unknown = await self.servers.by_server(workspace, changed)
+            checks = (
+                check_files(one, {path: files[path] for path in paths}, workspace.label, LONGEST_S, worst)
+                for one, paths in groups.items()
+            )
+            found += [*unknown, *await asyncio.gather(*checks)]
+        return found
 
     async def close(self) -> None:
         tasks = [*self._tasks, *(task for tasks in self._late.values() for task in tasks)]
@@ -259,12 +210,16 @@ class WorkspaceWatch:
     async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
         if agent == PERSON or self._checks.off:
             return {}
+        from friday_cli.lsp.project_files import read_text
+
         wanted = [path for path in paths if self._checks.servers.wants(path)]
         if wanted and agent:
             self._checks.expect(self._workspace, wanted[0])
         return {path: await asyncio.to_thread(read_text, path) for path in wanted}
 
     async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
+        from friday_cli.lsp.project_files import read_text
+
         changes = {
             path: _Change(old, await asyncio.to_thread(read_text, path))
             for path, old in before.items()
@@ -274,18 +229,6 @@ class WorkspaceWatch:
             return self._checks.rewound(self._workspace, changes)
         for path, change in changes.items():
             self._checks.add(agent, self._workspace, path, change)
-
-
-def read_text(path: Path) -> str | None:
-    """The text of a file; None if there is none, or it is too large."""
-    try:
-        if not path.is_file():  # opening a pipe would wait
-            return None
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError:
-        return None
-    return data.decode("utf-8", "replace") if len(data) <= LARGEST else None
 
 
 def _result(task: asyncio.Task[list[CodeCheck]]) -> list[CodeCheck]:

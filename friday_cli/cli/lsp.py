@@ -7,9 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msgspec
 import typer
 
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
@@ -25,10 +23,6 @@ from . import output
 from .help import add_family
 from .project_context import ProjectContext, load_context
 from .session_args import JSON
-
-if TYPE_CHECKING:
-    from friday_cli.lsp.check import ChangedText
-    from friday_cli.lsp.pool import RunningServer
 
 NOT_KNOWN = 6
 """The exit code if there is no answer."""
@@ -62,10 +56,12 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
         chosen = False
         for entry in candidates(path.name, table.entries):
             one = found.get(entry.name)
-            state, where = _state(context, project, chosen=chosen and not entry.lints), entry.install
+            state = _state(context, project, chosen=chosen and not entry.lints)
             if one is None:
-                state = "not used here" if entry.lints else "not found"
-                where = f"install: {entry.install}" if entry.install else entry.command
+                install = f"install: {entry.install}" if entry.install else entry.command
+                state, where = (
+                    ("not configured here", "") if entry.lints else (state, "") if chosen else ("not found", install)
+                )
             else:
                 chosen, where = chosen or not entry.lints, with_tilde(one.program)
             row = {"name": entry.name, "state": state, "files": path.suffix, "from": entry.origin, "where": where}
@@ -121,7 +117,7 @@ def check(
         raise typer.Exit(NOT_KNOWN)
     files = _named_files(folder, paths or ["."])
     if since:
-        files = _changed_since(folder, since, files)
+        files = _changed_since(folder, since, files, paths or ["."])
     checks = asyncio.run(_checked(context, project, files, since, wait, 2 if warnings else 1))
     problems = [problem for one in checks for problem in one.new]
     unknown = [f"{one.server}: {one.unknown}" for one in checks if one.unknown]
@@ -158,78 +154,28 @@ def _show(problems: Sequence[CodeProblem], checks: Sequence[CodeCheck]) -> None:
 async def _checked(
     context: ProjectContext, project: Trust, files: Sequence[Path], since: str, wait_s: float, worst: int
 ) -> list[CodeCheck]:
-    from friday_cli.lsp.check import OPEN, ChangedText, check_change, problems_of
-    from friday_cli.lsp.connection import NotKnown
+    from friday_cli.lsp.check import check_files, problems_in
+    from friday_cli.lsp.project_files import read_text
 
     folder, loop = working_folder(), asyncio.get_running_loop()
-    until, found = loop.time() + wait_s, list[CodeCheck]()
+    until = loop.time() + wait_s
     async with language_servers(folder, context.settings, project, os.environ, output.remark) as (workspace, servers):
-        by_server: dict[str, tuple[RunningServer, list[ChangedText]]] = {}
-        for path in filter(servers.wants, files):
-            try:
-                running = await servers.for_file(workspace, path)
-            except NotKnown as error:
-                name, _, why = str(error).partition(": ")
-                if not any(one.server == name for one in found):
-                    found.append(CodeCheck(name, unknown=why))
-                continue
-            new = await asyncio.to_thread(_text, path)
-            old = await asyncio.to_thread(_text_at, folder, since, path) if since else new
-            for one in running:
-                label = str(path.relative_to(folder))
-                text = ChangedText(path, label, one.found.entry.languages[path.suffix], old, new)
-                by_server.setdefault(f"{one.name} {one.found.root}", (one, []))[1].append(text)
-        for one, texts in by_server.values():
-            server, problems, unknown = await one.ready(), list[CodeProblem](), ""
+        groups, found = await servers.by_server(workspace, filter(servers.wants, files))
+        for one, paths in groups.items():
+            left = max(0.1, until - loop.time())
             if since:
-                texts += await asyncio.to_thread(_users, one, texts, folder)
-                try:
-                    result = await check_change(server, texts, max(0.1, until - loop.time()), worst)
-                except NotKnown as error:
-                    result = CodeCheck(unknown=str(error))
-                found.append(msgspec.structs.replace(result, server=one.name))
-                continue
-            for first in range(0, len(texts), OPEN):
-                part = texts[first : first + OPEN]
-                try:
-                    problems += await problems_of(server, part, {text.label: text.new for text in part}, until, worst)
-                except NotKnown as error:
-                    unknown = str(error)
-                    break
-                finally:
-                    for text in part:
-                        server.forget(text.path)
-            found.append(CodeCheck(one.name, tuple(problems), files=len(texts), unknown=unknown))
+                changes = {path: (_text_at(folder, since, path), read_text(path)) for path in paths}
+                found.append(await check_files(one, changes, workspace.label, left, worst))
+            else:
+                found.append(await problems_in(one, paths, workspace.label, left, worst))
     return found
 
 
-def _users(one: RunningServer, texts: Sequence[ChangedText], folder: Path) -> list[ChangedText]:
-    """The unchanged files that use what the changed ones define."""
-    from friday_cli.lsp.check import ChangedText
-    from friday_cli.lsp.project_files import changed_names
-
-    names = [name for text in texts for name in changed_names(text.path, text.old or None, text.new or None)]
-    one.files.scan()
-    paths = [] if one.found.entry.lints else one.files.users(names, {text.path for text in texts})
-    known = ((path, _text(path)) for path in paths)
-    languages = one.found.entry.languages
-    return [
-        ChangedText(path, os.path.relpath(path, folder), languages[path.suffix], text, text) for path, text in known
-    ]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _text_at(folder: Path, since: str, path: Path) -> str:
-    """The text of a file in a commit, "" if it was not there."""
+def _text_at(folder: Path, since: str, path: Path) -> str | None:
+    """The text of a file in a commit, None if it was not there."""
     with suppress(FridayError):
         return git(folder, "show", f"{since}:./{os.path.relpath(path, folder)}").decode("utf-8", "replace")
-    return ""
+    return None
 
 
 def _named_files(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -259,12 +205,13 @@ def _files_below(folder: Path) -> list[Path]:
     return found[:MOST_FILES]
 
 
-def _changed_since(folder: Path, since: str, files: Sequence[Path]) -> list[Path]:
-    """Those of `files` that differ from a commit, or are not in it. Raises FridayError for an unknown commit."""
+def _changed_since(folder: Path, since: str, files: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    """Those of `files` that differ from a commit, or are not in it, and what is gone since of what was named. Raises FridayError for an
+    unknown commit."""
     if since.startswith("-"):
         raise UsageError(f"{since!r} is not a commit.")
     commit = git(folder, "rev-parse", "--verify", "--quiet", f"{since}^{{commit}}").decode().strip()
-    changed = git(folder, "diff", "--name-only", "--relative", "-z", commit, "--", ".").split(b"\0")
+    changed = git(folder, "diff", "--name-only", "--relative", "-z", commit, "--", *names).split(b"\0")
     changed += git(folder, "ls-files", "-o", "--exclude-standard", "-z", ".").split(b"\0")
     wanted = {folder / os.fsdecode(name) for name in changed if name}
-    return [path for path in files if path in wanted]
+    return [path for path in files if path in wanted] + sorted(path for path in wanted if not path.exists())

@@ -199,10 +199,10 @@ class LanguageServer:
             raise NotKnown("it gave an answer that is not a list of problems")
         return items
 
-    async def close(self) -> None:
-        """End the process. Questions that wait raise NotKnown."""
+    async def close(self, reason: str = "it was ended") -> None:
+        """End the process. Questions that wait raise NotKnown with the reason."""
         if not self._ended:
-            self._ended = "it was ended"
+            self._ended = reason
             self._over.set()
             with suppress(RpcError, ConnectionEnded, TimeoutError):
                 await asyncio.wait_for(self._rpc.request("shutdown", {}), CLOSE_S)

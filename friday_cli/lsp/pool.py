@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from friday_cli.config.settings import LanguageServerSettings
-from friday_cli.core.protocol.code_check import LanguageServerRow
+from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
@@ -57,7 +57,7 @@ class RunningServer:
         self.mb = 0
         self.error = ""
         self.off = False
-        self._leave: Callable[[], None] = lambda: None
+        self._leave: Callable[[], None] | None = None
         self._server: LanguageServer | None = None
         self._starting: asyncio.Task[LanguageServer] | None = None
         self._stream: ServerProcess | None = None
@@ -75,6 +75,11 @@ class RunningServer:
         if self._server is not None:
             return "ended" if self._server.ended else "runs"
         return "starts" if self._starting is not None else "not started"
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it counts as one of those that run."""
+        return self._leave is not None
 
     @property
     def row(self) -> LanguageServerRow:
@@ -103,6 +108,10 @@ class RunningServer:
             self._server = await asyncio.shield(self._starting)
         except NoRoom:
             raise
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise NotKnown("it was ended while it started") from None
         except (NotKnown, FridayError) as error:
             self.error, self.off = str(error), True  # what does not start will not start a second later
             raise NotKnown(self.error) from None
@@ -138,9 +147,13 @@ class RunningServer:
         try:
             return await self._launched()
         except BaseException:
-            self._leave()
-            self._leave = lambda: None
+            self._give_room()
             raise
+
+    def _give_room(self) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
 
     async def _launched(self) -> LanguageServer:
         entry, venv = self.found.entry, self.found.venv
@@ -174,21 +187,20 @@ class RunningServer:
     async def give_up(self, reason: str) -> None:
         """End it because it does not answer; that counts as an end of its own."""
         self._fail(reason)
-        await self.close()
+        await self.close(reason)
 
-    async def close(self) -> None:
-        """End it."""
+    async def close(self, reason: str = "it was ended") -> None:
+        """End it; who waits for an answer is told the reason."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
             self._starting = None
         server, self._server = self._server, None
-        leave, self._leave = self._leave, lambda: None
         try:
             if server is not None:
-                await server.close()
+                await server.close(reason)
         finally:
-            leave()
+            self._give_room()
 
     async def restart(self) -> None:
         """End it, so that the next question starts it, also after it was switched off."""
@@ -252,6 +264,20 @@ class LanguageServers:
             raise problem
         return running
 
+    async def by_server(
+        self, host: ServerHost, paths: Iterable[Path]
+    ) -> tuple[dict[RunningServer, list[Path]], list[CodeCheck]]:
+        """The started servers with those of `paths` that each is for, and one check for each server that does not run."""
+        found, unknown = dict[RunningServer, list[Path]](), dict[str, CodeCheck]()
+        for path in paths:
+            try:
+                for one in await self.for_file(host, path):
+                    found.setdefault(one, []).append(path)
+            except NotKnown as error:
+                name, _, why = str(error).partition(": ")
+                unknown.setdefault(name, CodeCheck(name, unknown=why))
+        return found, list(unknown.values())
+
     async def _find(self, host: ServerHost, path: Path) -> list[FoundServer]:
         key = host.root, path.parent, path.suffix
         if key not in self._found:
@@ -276,9 +302,7 @@ class LanguageServers:
         """Room for one more server, until the result is called; the longest unused one of this session is ended for it. Raises NoRoom if
         the others are those of other sessions."""
         while (leave := await asyncio.to_thread(self._limit.take)) is None:
-            others = [
-                one for one in self._running.values() if one is not new and one.state in ("runs", "starts", "ended")
-            ]
+            others = [one for one in self._running.values() if one is not new and one.has_room]
             if not others:
                 await asyncio.to_thread(self._limit.refused)
                 count = pluralize(self.settings.max_servers, "language server")

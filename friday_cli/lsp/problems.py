@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from friday_cli.core.text.untrusted import neutralize_line
 
 ERROR, WARNING = 1, 2
 """Severities of the protocol; a larger number weighs less."""
+_WORD = re.compile(r"\w+")
+_Lines = Mapping[str, list[str]]
 _NO_MODULE = frozenset(("2307", "2792", "2875", "7016", "7026"))
 """Codes of TypeScript: a module, its types, or those of JSX are not found."""
 _LONGEST = 300
@@ -74,10 +77,26 @@ def compare(
         if there[key] > 0:
             there[key] -= 1
             added.append(problem)
+    for problem in tuple(fixed):  # a rename changes the line and the message
+        if same := next((one for one in added if _renamed(problem, old_lines, one, new_lines)), None):
+            fixed.remove(problem)
+            added.remove(same)
     return CodeCheck("", tuple(reversed(added)), tuple(fixed), len(after) - len(added), len(new))
 
 
-def _key(problem: CodeProblem, lines: Mapping[str, list[str]]) -> tuple[str, str, str, str]:
+def _renamed(old: CodeProblem, old_lines: _Lines, new: CodeProblem, new_lines: _Lines) -> bool:
+    """Whether a problem is another one only by a name, which has changed in its line too."""
+    if (old.path, old.line, old.code) != (new.path, new.line, new.code):
+        return False
+    before, after = (_WORD.findall(_key(*one)[3]) for one in ((old, old_lines), (new, new_lines)))
+    names = {pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]}
+    if len(before) != len(after) or len(names) != 1:
+        return False
+    ((name, now),) = names
+    return _WORD.sub(lambda match: now if match[0] == name else match[0], old.message) == new.message
+
+
+def _key(problem: CodeProblem, lines: _Lines) -> tuple[str, str, str, str]:
     text = lines.get(problem.path, [])
     line = text[problem.line - 1].strip() if problem.line <= len(text) else ""
     return problem.path, problem.code, problem.message, line

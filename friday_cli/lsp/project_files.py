@@ -30,6 +30,18 @@ _WORDS = frozenset(
 )  # fmt: skip
 
 
+def read_text(path: Path) -> str | None:
+    """The text of a file; None if there is none, or it is too large. Blocks."""
+    try:
+        if not path.is_file():  # opening a pipe would wait
+            return None
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if len(data) <= LARGEST else None
+
+
 class ProjectFiles:
     """The files below `root` whose names end with one of `ends`. Every call blocks."""
 

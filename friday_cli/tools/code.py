@@ -96,7 +96,7 @@ class CodeTools:
                 TOOLS[RENAME_SYMBOL],
                 args=RenameArguments,
                 subjects=self._touched,
-                title=lambda args: f"{args.name} -> {args.new_name}",
+                title=lambda args: f"{args.name} -> {args.new_name}{'' if args.apply else ' (preview)'}",
                 description="Rename a name in all files. Shows the diff; call it again with `apply` to write it, all or none.",
             ),
         ]

@@ -25,7 +25,7 @@ from tests.session.harness import Harness, does, says
 OPTIONS: dict[str, Any] = {"mode": "yolo", "trusted": True, "flags": {"sandbox.kind": "none"}}
 WAITS = {**OPTIONS, "flags": {**OPTIONS["flags"], "lsp.wait_s": 60}}
 """Changes wait until the server has started, on a busy machine too."""
-ANSWER = re.compile(r"(new problems? \(|not known whether there are new problems)")
+ANSWER = re.compile(r"(\d new problem|no new problem|not known whether there are new problems)")
 """Every result of a change has one of the three answers."""
 CHANGES = 5
 """Changes of each session."""

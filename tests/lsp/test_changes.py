@@ -60,11 +60,11 @@ async def test_a_broken_signature_is_told_with_the_files_that_use_it(project: Ha
     results, code, _ = await told(project, read, does(edits("area 1", "area 2")), says("done"))
     lines = results[1].splitlines()[1:]
     assert lines == [
-        "script: 2 new problems (3 files)",
+        "script: 2 new problems",
         "one.bad:1 bad: use area 1 [bad]",
         "two.bad:1 bad: use area 1 [bad]",
     ]
-    assert code == ["code: script: 2 new problems left (3 files)", *(f"code: {line}" for line in lines[1:])]
+    assert code == ["code: script: 2 new problems left", *(f"code: {line}" for line in lines[1:])]
 
 
 async def test_one_check_for_a_whole_reply(project: Harness) -> None:
@@ -80,14 +80,14 @@ async def test_a_failed_last_call_carries_the_check_of_those_before_it(project: 
     read = does(("read_file", {"path": "model.bad"}))
     results, _, _ = await told(project, read, does(edits("area 1", "area 2"), edits("nowhere", "x")), says("done"))
     assert "script" not in results[1]
-    assert "script: 2 new problems (3 files)" in results[2]
+    assert "script: 2 new problems" in results[2]
 
 
 async def test_a_command_is_checked_and_what_it_mends_is_counted(project: Harness) -> None:
     broke, mended = (does(runs(f"sed -i 's/area {a}/area {b}/' model.bad")) for a, b in ((1, 2), (2, 1)))
     gone = does(runs("sed -i /BAD/d model.bad"))
     results, code, _ = await told(project, broke, mended, gone, says("done"))
-    assert "script: 2 new problems (3 files)" in results[0]
+    assert "script: 2 new problems" in results[0]
     assert "script: no new problems, 2 fixed (3 files)" in results[1]
     assert "script: no new problems, 1 fixed (1 file)" in results[2]
     assert code == ["code: script: no new problems left, 1 fixed (3 files)"]
@@ -98,11 +98,9 @@ async def test_the_same_problem_is_told_twice_then_counted(project: Harness) -> 
     results, code, _ = await told(project, *turns, says("done"))
     broke = [text.partition("script: ")[2].splitlines() for text in results[0::2]]
     assert (
-        broke[0]
-        == broke[1]
-        == ["2 new problems (3 files)", *(f"{name}.bad:1 bad: use area 1 [bad]" for name in ("one", "two"))]
+        broke[0] == broke[1] == ["2 new problems", *(f"{name}.bad:1 bad: use area 1 [bad]" for name in ("one", "two"))]
     )
-    assert broke[2] == ["2 new problems (3 files)", "2 that you were told of before"]
+    assert broke[2] == ["2 new problems", "2 that you were told of before"]
     assert len(code) == 1
 
 
@@ -110,7 +108,7 @@ async def test_the_person_sees_new_problems(project: Harness) -> None:
     project.plays({"a": [does(writes("new.bad", "BAD new\n")), says("done")]})
     session = await project.ran(**TRUSTED)
     notices = [e.event.text for e in await project.log(session.id) if isinstance(e.event, Notice)]
-    assert "script: 1 new problem (1 file): new.bad:1 bad: BAD new [bad]" in notices
+    assert "script: 1 new problem: new.bad:1 bad: BAD new [bad]" in notices
 
 
 async def test_the_person_is_told_what_restored_files_broke(project: Harness) -> None:
@@ -121,7 +119,7 @@ async def test_the_person_is_told_what_restored_files_broke(project: Harness) ->
         told = asyncio.create_task(_notice(session, "Files were restored."))
         assert (await session.rewind.restore_file(key)).done
         text = await asyncio.wait_for(told, 60)
-    assert text == "Files were restored. script: 2 new problems (3 files): one.bad:1 bad: use area 2 [bad]"
+    assert text == "Files were restored. script: 2 new problems: one.bad:1 bad: use area 2 [bad]"
 
 
 async def _notice(session: Session, begin: str) -> str:
@@ -179,8 +177,8 @@ async def test_an_answer_that_is_late_comes_with_a_later_result(project: Harness
     waits = does(runs("sleep 3"))
     results, code, _ = await told(project, does(writes("new.bad", "BAD\n")), waits, says("done"), flags=flags)
     assert "not known" in results[0]
-    assert "script: 1 new problem (1 file)\nnew.bad:1 bad: BAD [bad]" in results[1]
-    assert code[0] == "code: script: 1 new problem left (1 file)"
+    assert "script: 1 new problem\nnew.bad:1 bad: BAD [bad]" in results[1]
+    assert code[0] == "code: script: 1 new problem left"
 
 
 async def test_another_agents_edit_is_not_blamed(project: Harness) -> None:
@@ -195,7 +193,7 @@ async def test_another_agents_edit_is_not_blamed(project: Harness) -> None:
     )
     delegated, own = (text for _, text in await project.results(session.id, "a"))
     assert "code: child.bad:1 bad: BAD child [bad]" in delegated, "its parent sees it"
-    assert own.splitlines()[1:] == ["script: 1 new problem (1 file)", "mine.bad:1 bad: BAD mine [bad]"]
+    assert own.splitlines()[1:] == ["script: 1 new problem", "mine.bad:1 bad: BAD mine [bad]"]
 
 
 async def test_two_clean_children_that_are_broken_together(project: Harness) -> None:

@@ -112,6 +112,16 @@ async def test_what_a_server_says_is_one_harmless_line(fault: str, tmp_path: Pat
         assert not set(problem.message) & {"\x1b", "\x07", "\u202e", "\n"}
 
 
+def test_a_problem_whose_line_only_got_another_name_is_not_new() -> None:
+    def found(name: str, line: str) -> tuple[list[CodeProblem], dict[str, str]]:
+        return [CodeProblem("f", 1, f"`{name}` expects a text, not {line[-2]}", "arguments")], {"f": line}
+
+    check = compare(*found("Item.area", "v = Item().area(1)"), *found("Item.size", "v = Item().size(1)"))
+    assert (check.new, check.fixed, check.left) == ((), (), 1)
+    other = compare(*found("Item.area", "v = Item().area(1)"), *found("Item.size", "v = Item().size(2)"))
+    assert (len(other.new), len(other.fixed)) == (1, 1)
+
+
 _LINES = st.lists(st.sampled_from(["a", "b", "BAD x", "BAD y"]), max_size=8)
 
 

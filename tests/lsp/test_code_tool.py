@@ -171,7 +171,7 @@ async def test_the_chat_shows_restarts_and_switches_them(tmp_path: Path, home: P
         tmp_path, {"a": [turn, {"text": "done"}]}, size=(160, 50), mode="yolo", flags=TRUSTED["flags"]
     ) as chat:
         await chat.say("/lsp", shows="none was needed so far")
-        await chat.ask("go", shows="script: 1 new problem (1 file): new.bad:1 bad: BAD new [bad]")
+        await chat.ask("go", shows="script: 1 new problem: new.bad:1 bad: BAD new [bad]")
         await chat.say("/lsp", shows="script: runs, ")
         await chat.say("/lsp restart", shows="1 language server ended")
         await chat.say("/lsp restart nothing", shows="There is no language server nothing")

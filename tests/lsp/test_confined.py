@@ -57,4 +57,4 @@ async def test_it_reads_a_worktree(harness: Harness, landlock: dict[str, str]) -
     harness.profile("worker", 'allowedTools: "*"')
     child = [does(("read_file", {"path": "model.bad"})), does(edits("area 1", "area 2")), says("done")]
     results = await run(harness, landlock, isolated(), a_1=child)
-    assert "script: 1 new problem (2 files)\none.bad:1 bad: use area 1 [bad]" in results[-1], results
+    assert "script: 1 new problem\none.bad:1 bad: use area 1 [bad]" in results[-1], results

@@ -55,7 +55,8 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
             return f"{self.server}: not known whether there are new problems: {self.unknown}"
         more = f", {len(self.fixed)} fixed" if self.fixed else ""
         count = pluralize(len(self.new), "new problem") if self.new else "no new problems"
-        return f"{self.server}: {count}{' left' if left else ''}{more} ({pluralize(self.files, 'file')})"
+        looked = "" if self.new else f" ({pluralize(self.files, 'file')})"
+        return f"{self.server}: {count}{' left' if left else ''}{more}{looked}"
 
     @property
     def warning(self) -> str:
