@@ -155,7 +155,6 @@ async def _checked(
     context: ProjectContext, project: Trust, files: Sequence[Path], since: str, wait_s: float, worst: int
 ) -> list[CodeCheck]:
     from friday_cli.lsp.check import check_files, problems_in
-    from friday_cli.lsp.project_files import read_text
 
     folder, loop = working_folder(), asyncio.get_running_loop()
     until = loop.time() + wait_s
@@ -164,11 +163,18 @@ async def _checked(
         for one, paths in groups.items():
             left = max(0.1, until - loop.time())
             if since:
-                changes = {path: (_text_at(folder, since, path), read_text(path)) for path in paths}
+                changes = await asyncio.to_thread(_changes, folder, since, paths)
                 found.append(await check_files(one, changes, workspace.label, left, worst))
             else:
                 found.append(await problems_in(one, paths, workspace.label, left, worst))
     return found
+
+
+def _changes(folder: Path, since: str, paths: Sequence[Path]) -> dict[Path, tuple[str | None, str | None]]:
+    """The texts of files in a commit, and now."""
+    from friday_cli.lsp.project_files import read_text
+
+    return {path: (_text_at(folder, since, path), read_text(path)) for path in paths}
 
 
 def _text_at(folder: Path, since: str, path: Path) -> str | None:

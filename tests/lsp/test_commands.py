@@ -180,3 +180,15 @@ def test_the_schema_of_lsp_json_is_printed(console: Console) -> None:
     assert {"command", "extensionToLanguage", "root_markers"} <= set(
         found["$defs"]["WrittenLanguageServer"]["properties"]
     )
+
+
+def test_a_file_that_is_gone_since_a_commit_is_looked_at_with_its_users(console: Console, mine: Path) -> None:
+    """The server is told that it is empty; what it defined is not found."""
+    for name, text in (("area.bad", "def area 1\n"), ("user.bad", "use area 1\n"), ("more.bad", "def area 2\n")):
+        (console.project / name).write_text(text)
+    git(console.project, "init", "-q")
+    git(console.project, "add", "-A")
+    git(console.project, "commit", "-qm", "one")
+    (console.project / "more.bad").unlink()
+    ran = console("lsp", "check", "--since", "HEAD")
+    assert "script: no problems in" in ran.error
