@@ -10,10 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from friday_cli.core.protocol import format
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.messages import Usage
 from friday_cli.session.fleet import FleetRow, OpenQuestion, fleet, interrupted, remove_stale_sockets
 from friday_cli.store.listing import short_ids
 from friday_cli.system.other_machine import REACHED_AS, typed
@@ -94,10 +91,17 @@ def _screen(rows: Callable[[], list[FleetRow]]) -> None:
     import subprocess
 
     from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
+    from friday_cli.frontends.tui.notifications import OLD_TITLE
 
     chosen = ""
     read()
-    while chosen := FleetApp(rows, _ScreenActions(), chosen=chosen).run() or "":
+    while True:
+        app = FleetApp(rows, _ScreenActions(), chosen=chosen)
+        chosen = app.run() or ""
+        if app.terminal.title:
+            print(OLD_TITLE, end="", flush=True)
+        if not chosen:
+            break
         subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
 
 
@@ -180,6 +184,9 @@ def show(rows: Sequence[FleetRow]) -> None:
 
 def price(row: FleetRow) -> str:
     """The cost of a session for a table."""
+    from friday_cli.core.protocol import format  # 6 ms that the list as JSON does not need
+    from friday_cli.core.protocol.messages import Usage
+
     return format.price(row.model, Usage(cost_usd=row.cost_usd)).removeprefix("cost ")
 
 
@@ -254,6 +261,7 @@ async def _say(session: Any, path: str, text: str) -> list[str]:
 
 def stop(name: str = AGENT) -> None:
     """Stop a session and its process; with ID:PATH one agent."""
+    from friday_cli.core.protocol.format import pluralize
     from friday_cli.session.commands import Stop
 
     async def go(session: Any, path: str) -> int:
@@ -287,6 +295,8 @@ def resume(
 ) -> None:
     """Continue sessions that a crash or a restart interrupted."""
     import subprocess
+
+    from friday_cli.core.protocol.format import pluralize
 
     rows = [row for row in read(everything=True) if row.state == "interrupted"]
     if name:

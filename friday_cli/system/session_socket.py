@@ -7,17 +7,20 @@ whose process the other one is. Nothing listens on a network.
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import FridayError
 
 from .paths import state_dir
+
+if TYPE_CHECKING:
+    import socket  # 3 ms that the list of sessions does not need
 
 LONGEST_PATH = 100
 """Bytes of a path that every system takes for a socket; a longer one is named by the handle of its folder."""
@@ -35,6 +38,8 @@ def socket_folder(env: Mapping[str, str] | None = None) -> Path:
 def listen(session: str, env: Mapping[str, str] | None = None) -> socket.socket:
     """A listening socket of a session that this process owns. One that is there already is of a process that died, because the
     owner has the session's lock. Raises FridayError."""
+    import socket
+
     folder = socket_folder(env)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -59,6 +64,8 @@ def listen(session: str, env: Mapping[str, str] | None = None) -> socket.socket:
 def connect(session: str, env: Mapping[str, str] | None = None) -> socket.socket | None:
     """A connection to the process that owns a session; None if nobody listens. Raises FridayError if the socket is not the
     user's."""
+    import socket
+
     folder = socket_folder(env)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -97,6 +104,8 @@ def sessions(env: Mapping[str, str] | None = None) -> list[str]:
 
 def peer_uid(connection: socket.socket) -> int:
     """The user of the process at the other end, as the kernel knows it. Raises OSError."""
+    import socket
+
     if sys.platform == "darwin":  # LOCAL_PEERCRED of <sys/un.h>: struct xucred {u_int version; uid_t uid; ...}
         return int(struct.unpack("2I", connection.getsockopt(0, 1, 8))[1])
     return int(struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])

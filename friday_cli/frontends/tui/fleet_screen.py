@@ -23,14 +23,17 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.session.fleet import FleetRow, OpenQuestion
 from friday_cli.system.paths import with_tilde
 
+from .notifications import TerminalSignals
 from .widgets.text_input import TextField
 
 REFRESH_S = 0.5
 """Seconds between two looks at the session file."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
 KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · n new · e ended · q quit"
-SHORT_KEYS = "Enter open · Space peek · y n answer · r reply · x stop · / find · q quit"
+SHORT_KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · q quit"
 """Where the row above does not fit."""
+WIDE = 110
+"""Columns from which a row has the agents at work and the cost."""
 PEEKED = 10
 """Lines of the conversation that a peek shows."""
 GRACE_S = 0.5
@@ -97,6 +100,9 @@ class FleetApp(App[str]):
         self._question: tuple[str, str] = ("", "")
         """The session and the id of the question that is shown."""
         self._since = 0.0
+        self.terminal = TerminalSignals(self)
+        self._told: set[tuple[str, str]] = set()
+        """Questions (session, id) of which the person was notified, or that were open at the beginning."""
 
     def compose(self) -> ComposeResult:
         yield OptionList()
@@ -107,6 +113,8 @@ class FleetApp(App[str]):
 
     def on_resize(self, event: Resize) -> None:
         """Name the keys that fit."""
+        if self._all:
+            self._show()
         keys = KEYS if event.size.width > len(KEYS) + 1 else SHORT_KEYS
         self.query_one("#keys", Static).update(Text(keys, style="dim", no_wrap=True, overflow="ellipsis"))
 
@@ -125,6 +133,7 @@ class FleetApp(App[str]):
                 if rows != self._all or not rows:
                     self._all = rows
                     self._show()
+                    self._tell()
             await asyncio.sleep(REFRESH_S)
 
     def _show(self) -> None:
@@ -132,18 +141,25 @@ class FleetApp(App[str]):
         words = self._query.lower().split()
         found = [row for row in self._all if all(word in _searched(row) for word in words)]
         self._rows = rows = [row for row in found if self._shows_ended or row.state != "ended"]
-        waiting = sum(row.state == "needs you" for row in self._all)
-        self.title = f"Friday: {waiting} need you" if waiting else "Friday: sessions"
         options = self.query_one(OptionList)
         chosen = self._chosen
         options.clear_options()
-        options.add_options([Option(_line(row, time.time()), id=row.id) for row in rows])
+        options.add_options([Option(_line(row, time.time(), wide=self.size.width >= WIDE), id=row.id) for row in rows])
         if hidden := len(found) - len(rows):
             text = Text(f"{pluralize(hidden, 'session')} ended: e shows", style="dim")
             options.add_option(Option(text, disabled=True))
         if rows:
             options.highlighted = next((at for at, row in enumerate(rows) if row.id == chosen), 0)
         self._describe()
+
+    def _tell(self) -> None:
+        """Say in the terminal's title how many need the person, and notify of a new question, each once."""
+        waiting = sum(row.state == "needs you" for row in self._all)
+        questions = {(row.id, asked.id) for row in self._all for asked in row.questions}
+        if self.terminal.title and questions - self._told:
+            self.terminal.notify(f"Friday: {pluralize(waiting, 'session')} {'needs' if waiting == 1 else 'need'} you")
+        self._told |= questions
+        self.terminal.set_title(f"? {waiting} · friday agents" if waiting else "friday agents")
 
     def _row(self) -> FleetRow | None:
         """The session that keys act on."""
@@ -284,11 +300,14 @@ def _searched(row: FleetRow) -> str:
     return " ".join((row.id, row.title, row.cwd, row.state, *(asked.text for asked in row.questions))).lower()
 
 
-def _line(row: FleetRow, now: float) -> Text:
+def _line(row: FleetRow, now: float, *, wide: bool) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"{row.id[:8]}  ", style="dim")
     text.append(f"{row.state:<11}  ", style=STYLES[row.state])
     text.append(f"{_age(now - row.updated):>4}  ", style="dim")
+    if wide:
+        text.append(f"{pluralize(row.at_work, 'agent') if row.at_work else '':>10}  ")
+        text.append(f"{'$?' if row.cost_usd is None else f'${row.cost_usd:.2f}':>7}  ", style="dim")
     if row.mode == "yolo":
         text.append("yolo  ", style="bold red")
     text.append(sanitize_line(row.title, 120) or "(untitled)")

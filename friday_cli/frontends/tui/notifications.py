@@ -23,14 +23,48 @@ KEEP_TITLE, OLD_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 """Escape sequences: save the terminal's title, and restore it."""
 
 
+class TerminalSignals:
+    """The title of an app's terminal, and notifications. Texts are fixed, with numbers and names of folders."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self.title = ""
+        """The title of the terminal set here, "" for none."""
+
+    def set_title(self, title: str) -> None:
+        """Change the title; the one before the first is saved for `OLD_TITLE`."""
+        if title != self.title:
+            if not self.title:
+                self.write(KEEP_TITLE)
+            self.title = title
+            self.write(f"\x1b]0;{title}\x07")
+
+    def notify(self, text: str) -> None:
+        """Ring the bell and send a notification; nothing while the window has the focus."""
+        if self._app.app_focus:
+            return
+        self._app.bell()
+        if os.environ.get("TERM", "").startswith("rxvt"):
+            self.write(f"\x1b]777;notify;Friday;{sanitize_line(text).replace(';', ',')}\x07")
+        else:
+            self.write(f"\x1b]9;{sanitize_line(text)}\x07")
+
+    def write(self, sequence: str) -> None:
+        """Send a sequence to a real terminal."""
+        driver = self._app._driver
+        if driver is not None and not self._app.is_headless:
+            if os.environ.get("TMUX") and sequence.startswith("\x1b]9;"):
+                sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"  # tmux passes it on
+            driver.write(sequence)
+
+
 class TerminalNotifier:
-    """Sets the terminal's title, and notifies of questions and of the end of a long turn."""
+    """Tells a person at the terminal of a chat of its questions, its state and the end of a long turn."""
 
     def __init__(self, app: App[Any], controller: SessionController) -> None:
         self._app, self._controller = app, controller
-        self.title = ""
-        """The title of the terminal set here, "" for none."""
-        self.status = ProgramStatus(self._write)
+        self.terminal = TerminalSignals(app)
+        self.status = ProgramStatus(self.terminal.write)
         self._turn = LongTurn()
         self._person: PersonNotifier | None = None
 
@@ -47,26 +81,13 @@ class TerminalNotifier:
         self.status.supported = True
         self.status.follow(self._controller.state, working=self._controller.working)
 
-    def notify(self, text: str) -> None:
-        """Ring the bell and send a notification; nothing while the window has the focus."""
-        if self._app.app_focus:
-            return
-        self._app.bell()
-        if os.environ.get("TERM", "").startswith("rxvt"):
-            self._write(f"\x1b]777;notify;Friday;{sanitize_line(text).replace(';', ',')}\x07")
-        else:
-            self._write(f"\x1b]9;{sanitize_line(text)}\x07")
-
     def follow(self) -> None:
         """Update the title, and notify when a long turn has ended."""
         controller = self._controller
         sign = "? " if controller.state.asks else "● " if controller.working else ""
         title = f"{sign}friday · {sanitize_line(controller.options.cwd.name, 40)}" if controller.session else ""
-        if title and title != self.title:
-            if not self.title:
-                self._write(KEEP_TITLE)
-            self.title = title
-            self._write(f"\x1b]0;{title}\x07")
+        if title:
+            self.terminal.set_title(title)
         self.status.follow(controller.state, working=controller.working)
         if (
             self._person is None and controller.session is not None and controller.remote is None
@@ -75,7 +96,7 @@ class TerminalNotifier:
         if self._person is not None:
             self._person.follow(controller.state)
         if self._turn.ended(controller.working):
-            self.notify("Friday is done")
+            self.terminal.notify("Friday is done")
             if self._person is not None:
                 self._person.tell("is done")
 
@@ -83,14 +104,6 @@ class TerminalNotifier:
         """Run nothing of the person any more."""
         if self._person is not None:
             await self._person.close()
-
-    def _write(self, sequence: str) -> None:
-        """Send a sequence to a real terminal."""
-        driver = self._app._driver
-        if driver is not None and not self._app.is_headless:
-            if os.environ.get("TMUX") and sequence.startswith("\x1b]9;"):
-                sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"  # tmux passes it on
-            driver.write(sequence)
 
 
 def place_toasts(screen: Screen[Any], top: int) -> None:

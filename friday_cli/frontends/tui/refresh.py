@@ -119,7 +119,7 @@ class ScreenRefresher:
         had_keys = focused is not None and panel in focused.ancestors_with_self
         panel.follow()
         if asks - self._asks_before:
-            self._notifier.notify("Friday needs you")
+            self._notifier.terminal.notify("Friday needs you")
             if focused is composer.area and not composer.text and not composer.popup.open:
                 panel.focus()
         elif had_keys and not asks:  # answered elsewhere, or the agent was stopped

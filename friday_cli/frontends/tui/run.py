@@ -71,7 +71,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     try:
         code = await app.run_async()
     finally:
-        ends = (OLD_TITLE if app.notifier.title else "") + (CLEAR if app.notifier.status.reported else "")
+        ends = (OLD_TITLE if app.notifier.terminal.title else "") + (CLEAR if app.notifier.status.reported else "")
         if ends and sys.__stderr__ is not None:
             with suppress(OSError):  # the terminal may be closed
                 sys.__stderr__.write(ends)  # the stream that Textual writes to

@@ -139,3 +139,23 @@ async def test_a_peek_and_the_fold_of_what_has_ended() -> None:
         assert "old thing" not in frame(app)
         await pilot.press("escape", "r", *"fail", "enter")
         await until(lambda: "It is not running." in said(app))
+
+
+async def test_the_title_and_a_notification_say_how_many_need_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notification for each new question, once, and only while the window has no focus."""
+    rows, written = [WORKS], list[str]()
+    monkeypatch.setenv("TERM", "xterm")
+    app = FleetApp(lambda: list(rows), Actions())
+    monkeypatch.setattr(app.terminal, "write", written.append)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await until(lambda: "\x1b]0;friday agents\x07" in written)
+        assert "1 agent    $0.10" in frame(app)
+        app.app_focus = False
+        rows[:] = [ROW, QUESTION]
+        await until(lambda: "\x1b]0;? 2 · friday agents\x07" in written)
+        rows[:] = [ROW, msgspec.structs.replace(QUESTION, title="other")]
+        await until(lambda: "other" in frame(app))
+        rows[:] = [ROW]
+        await until(lambda: "\x1b]0;? 1 · friday agents\x07" in written)
+        await pilot.pause()
+    assert [text for text in written if "]9;" in text] == ["\x1b]9;Friday: 2 sessions need you\x07"]
