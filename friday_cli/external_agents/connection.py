@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines, LongMessage
-from friday_cli.workspace.process.server import ServerProcess
+from friday_cli.workspace.process.server import Executed, ServerProcess
 
 log = logging.getLogger(__name__)
 
@@ -166,6 +166,11 @@ class AcpConnection:
         about = answer.get("agentInfo")
         if isinstance(about, dict):
             self.version = sanitize_line(str(about.get("version") or ""), 40)
+
+    @property
+    def executed(self) -> list[Executed] | None:
+        """The programs that were seen to start, itself the first; None if that was not recorded."""
+        return self._server.executed
 
     async def close(self) -> None:
         """End the program with everything that it started."""

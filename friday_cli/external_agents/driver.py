@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loop import REPAIRS, WRAP_UP, add_system_note, drain_inbox, wrapped_up
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.limits.budget import LimitReached
-from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import ExternalSession, Notice, ToolFinished, ToolStarted
 from friday_cli.core.protocol.external import Metering
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, RpcError
 from friday_cli.workspace.local_commands import WorkEffects
 
+from . import evidence
 from .connection import AcpConnection, ProgramFailed
 from .host import ExternalAgents, local
 from .login_folder import LoginFolder
@@ -130,11 +129,12 @@ class ExternalDriver:
         self._turns.end(Usage(), "other")
         await self._held.aclose()
         if connection is not None:
-            facts = ToolFacts(files=self._effects.changed, unknown=self._effects.unknown)
+            executed = connection.executed
+            facts = evidence.observed(self._effects, executed, self._updates)
             call = f"x{agent.run}"
             title = f"what {self.name} did, as Friday saw it"
             agent.receipt_builder.add(OBSERVED, "ok", facts)
-            agent.receipt_builder.warn(*_unseen_changes(agent, self.name, self._updates, facts))
+            agent.receipt_builder.warn(*evidence.warnings(agent, self.name, facts, executed, self._updates))
             if self._login is not None:
                 agent.receipt_builder.warn(*await asyncio.to_thread(self._login.warnings, self.name))
             done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
@@ -291,19 +291,6 @@ class ExternalDriver:
         if params.get("sessionId") != self._session:
             raise RpcError(METHOD_NOT_FOUND, "This is not the session of this agent.")
         return await self._questions.permission(params)
-
-
-def _unseen_changes(agent: Agent, name: str, updates: Updates, facts: ToolFacts) -> list[str]:
-    """What the program says that it changed, and Friday did not see changed."""
-    workspace, seen = local(agent), {change.path for change in facts.files}
-    missing = []
-    for path in updates.changed:
-        with suppress(ToolError):
-            missing += [label] if (label := workspace.label(path)) not in seen else []
-    if facts.unknown or not missing:
-        return []
-    names = ", ".join(sanitize_line(label, 100) for label in missing[:10])
-    return [f"{name} says that it changed {names}, and no change was seen"]
 
 
 async def _earlier_session(agent: Agent, services: Services) -> str:

@@ -94,6 +94,8 @@ class ExternalAgents:
             workspace.root,
             confined=confined,
             network=True,
+            only_port=0 if meter is None or self._settings.sandbox.network else meter.port,
+            record=confined,
             data=home,
             writes=writes,
             freeze=login.fixed if login else (),

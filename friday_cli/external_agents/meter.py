@@ -50,7 +50,7 @@ class Meter:
     def __init__(self, agent: Agent, services: Services, turns: Turns, upstream: Upstream) -> None:
         self._agent, self._services, self._turns, self._upstream = agent, services, turns, upstream
         self.token = secrets.token_urlsafe(24)
-        self.url = ""
+        self.url, self.port = "", 0
         self.requests = 0
         """Requests that were forwarded, or for which the service could not be reached."""
         self.problem = ""
@@ -68,7 +68,8 @@ class Meter:
     async def open(self) -> None:
         """Listen on the loopback."""
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
 
     async def close(self) -> None:
         """Forward nothing any more; what is under way is charged as far as it came."""

@@ -62,6 +62,8 @@ class Updates:
         self.calls: dict[str, ReportedCall] = {}
         self.commands: list[tuple[str, str]] = []
         """The commands that it says it ran, each with its status."""
+        self.reports: list[tuple[str, str]] = []
+        """The same commands, each with its line of the receipt."""
         self.changed: dict[str, None] = {}
         """The files that it says it changed."""
         self.cost_usd: float | None = None
@@ -151,7 +153,8 @@ class Updates:
         facts = ToolFacts()
         if call.kind == "execute" and (command := command_of(call.fields)):
             self.commands.append((command, status))
-            facts = ToolFacts(reported=(f"ran {sanitize_line(command, 300)} -> {status}",))
+            self.reports.append((command, f"ran {sanitize_line(command, 300)} -> {status}"))
+            facts = ToolFacts(reported=(self.reports[-1][1],))
         elif call.kind in ("edit", "delete", "move") and status == "ok":
             paths = paths_of(call.fields)
             self.changed |= dict.fromkeys(paths)

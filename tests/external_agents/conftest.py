@@ -18,12 +18,16 @@ GIT = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "comm
 class Robot(Friday):
     """`friday ask --profile robot`, whose work the scripted program of `tests.servers.acp_agent` does. Without a model of Friday's own."""
 
+    scripts: Path | None = None
+    """The folder of its script, where the program cannot read Friday's own and records nothing."""
+
     def plays(  # type: ignore[override]
         self, *prompts: Any, front: tuple[str, ...] = (), wire: str = "none", **script: Any
     ) -> None:
         """Write the profile and its program's script: the steps of each prompt, and what else the program says."""
-        path = self.home / "acp.json"
-        path.write_text(json.dumps({"prompts": list(prompts), "record": str(self.record), **script}), encoding="utf-8")
+        path = (self.scripts or self.home) / "acp.json"
+        record = "" if self.scripts else str(self.record)
+        path.write_text(json.dumps({"prompts": list(prompts), "record": record, **script}), encoding="utf-8")
         argv = json.dumps([sys.executable, AGENT, str(path)])
         self.profile("robot", f"external: {{acp: {argv}, wire: {wire}}}", *front)
 

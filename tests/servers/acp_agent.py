@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -223,6 +224,14 @@ class Agent:
             self.do_say(f"[{error.code} {error.read(300).decode()}]")
         except OSError as error:
             self.do_say(f"[{error}]")
+
+    def do_connect(self, port: int) -> None:
+        """Try to reach a service of this machine."""
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
+            self.do_say("[reached]")
+        except OSError:
+            self.do_say("[no]")
 
     def do_environ(self, names: list[str]) -> None:
         self.do_say(json.dumps({name: os.environ.get(name) for name in names}))

@@ -345,6 +345,8 @@ def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable
     if not passes and not ran:
         return
     if not run.commands:
+        if run.confirmed:
+            return  # another program ran some, and how they ended is its word
         earlier = " in this run" if life.commands else ""
         yield f"claims that a command ran or tests pass, but no command was run{earlier}"
         return

@@ -84,6 +84,10 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     rewritten: tuple[str, ...] = ()
     reported: tuple[str, ...] = ()
     """What the program of an external agent says that it did."""
+    confirmed: tuple[str, ...] = ()
+    """Those of `reported` commands that were seen to start."""
+    unreported: tuple[str, ...] = ()
+    """Programs that the program of an external agent was seen to start, and did not report."""
     code: tuple[CodeCheck, ...] = ()
 
 
@@ -118,7 +122,10 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     taken_over: tuple[PersonPart, ...] = ()
     """When a person worked with it in place of its parent."""
     reported: tuple[str, ...] = ()
-    """What the program of an external agent says that it did, and Friday did not see."""
+    """What the program of an external agent says that it did. Friday saw only that the commands in `confirmed` started."""
+    confirmed: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
+    """Programs that it was seen to start, and did not report."""
     code: tuple[CodeCheck, ...] = ()
     """What its changes did to the code together, by language server: new problems that are left, and fixed ones."""
 
@@ -142,7 +149,9 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out.extend(
             f"ran: {_one_line(c.command, COMMAND_HEAD, COMMAND_TAIL)} -> {_how_it_ended(c)}" for c in self.commands
         )
-        out.extend(f"reported by it: {text}" for text in self.reported)
+        seen = set(self.confirmed)
+        out.extend(f"reported by it: {text}" + (" (seen to start)" if text in seen else "") for text in self.reported)
+        out.extend(f"started without a report: {text}" for text in self.unreported)
         out.extend(f"code: {row}" for check in self.code for row in check.rows_left())
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"not fetched: {url}" for url in self.not_fetched)
@@ -244,6 +253,8 @@ class ReceiptBuilder:
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._rewritten = list(receipt.rewritten)
         self._reported: dict[str, None] = dict.fromkeys(receipt.reported)
+        self._confirmed: dict[str, None] = dict.fromkeys(receipt.confirmed)
+        self._unreported: dict[str, None] = dict.fromkeys(receipt.unreported)
         self._skills = dict(receipt.skills)
         self._taken_over = {part.since: part for part in receipt.taken_over}
         self._code = {check.server: check for check in receipt.code}
@@ -284,6 +295,8 @@ class ReceiptBuilder:
             (self._not_fetched, facts.not_fetched),
             (self._unknown, facts.unknown),
             (self._reported, facts.reported),
+            (self._confirmed, facts.confirmed),
+            (self._unreported, facts.unreported),
         ):
             if new_names:
                 known.update(dict.fromkeys(new_names))
@@ -363,6 +376,8 @@ class ReceiptBuilder:
                 skills=dict(self._skills),
                 taken_over=tuple(self._taken_over.values()),
                 reported=tuple(self._reported),
+                confirmed=tuple(self._confirmed),
+                unreported=tuple(self._unreported),
                 code=tuple(self._code.values()),
             )
         return self._cached
@@ -387,6 +402,8 @@ class ReceiptBuilder:
             unknown=now.unknown,
             rewritten=now.rewritten[len(then.rewritten) :],
             reported=now.reported[len(then.reported) :],
+            confirmed=now.confirmed[len(then.confirmed) :],
+            unreported=now.unreported[len(then.unreported) :],
             taken_over=tuple(part for part in now.taken_over if part not in then.taken_over),
             code=tuple(check for check in now.code if check not in then.code),
             skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},

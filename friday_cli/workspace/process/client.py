@@ -30,6 +30,8 @@ READ = 256 * 1024
 """Bytes that are read at once."""
 FLOOD, FLOOD_S = 64 * 1024, 0.002
 """Bytes after which output is read in larger portions, and the seconds between them: reading each line costs more."""
+EXECUTED = 1_000_000
+"""Bytes of reports on executed programs that are kept of one process."""
 PIPE_S = 1.0
 """Seconds that the pipe of an ended command may stay open."""
 
@@ -43,6 +45,9 @@ class Process:
         self.exit_code: int | None = None
         self.outlived = 0
         self.problem = SUPERVISOR_ENDED
+        self.executed: list[bytes] = []
+        """What it executed, as the supervisor reports it, if its plan asks for that."""
+        self._executed_bytes = 0
         self._control, self._output = control, output
         self._ended = asyncio.Event()
         self._begun = False
@@ -123,13 +128,18 @@ class Process:
 
     def _on_message(self) -> None:
         try:
-            data = self._control.recv(4096)
+            data = self._control.recv(64 * 1024)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
+            if line.startswith(b"executed "):
+                self._executed_bytes += len(line)
+                if self._executed_bytes <= EXECUTED:
+                    self.executed.append(line)
+                continue
             word, _, rest = line.decode().partition(" ")
             if word == "started":
                 self.problem = ""

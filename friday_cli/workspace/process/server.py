@@ -28,7 +28,7 @@ class ServerProgram(NamedTuple):
     """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
     `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox.
     `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands). `freeze`: what exists inside of
-    `writes` and must not change, which Landlock cannot prevent."""
+    `writes` and must not change, which Landlock cannot prevent. `only_port` and `record` as in `SandboxPlan`."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
@@ -38,6 +38,16 @@ class ServerProgram(NamedTuple):
     data: Path | None = None
     writes: tuple[Path, ...] | None = None
     freeze: tuple[Path, ...] = ()
+    only_port: int = 0
+    record: bool = False
+
+
+class Executed(NamedTuple):
+    """A program that a server or what it started executed: the number of its process, and of those above it (the nearest first)."""
+
+    pid: int
+    above: list[int]
+    words: list[str]
 
 
 class Pipes:
@@ -92,6 +102,14 @@ class ServerProcess:
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while unknown."""
         return self._process.exit_code
+
+    @property
+    def executed(self) -> list[Executed] | None:
+        """The programs that it executed so far, itself the first; None if nothing was recorded."""
+        import json  # few servers are recorded
+
+        rows = [json.loads(line.partition(b" ")[2]) for line in self._process.executed]
+        return [Executed(pid, above, words) for pid, above, words in rows] or None
 
     @property
     def errors(self) -> str:

@@ -12,7 +12,8 @@ Linux it ends the process group of the command.
 Friday to supervisor: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), sandbox (`SandboxPlan.fields`),
 number of words, words, environment. Then one byte: execute the program (until then its process exists and is confined).
 Later another: end the command. Supervisor to Friday, one line each: `started PID`,
-`failed TEXT`, `exited STATUS` (negative: the signal), `ended COUNT` (how many processes outlived the command).
+`failed TEXT`, `exited STATUS` (negative: the signal), `ended COUNT` (how many processes outlived the command), and for a plan with
+`record` `executed JSON`: the number of the process, of those above it, and the words of the program.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import resource
 import select
 import signal
 import socket
+import threading
 import time
+from collections.abc import Sequence
 
 from ..sandbox import bubblewrap, landlock, seatbelt
-from ..sandbox.local_sockets import SocketGuard
+from ..sandbox.call_guard import CallGuard
 from ..sandbox.plan import SandboxPlan
 from .linux import (
     LINUX,
@@ -156,12 +159,13 @@ class _CommandSupervisor:
         self.term_at: float | None = None
         self.kill_at: float | None = None
         self.disconnected = False
+        self.reporting = threading.Lock()
 
     def run(self) -> None:
         size = int.from_bytes(self._read_exactly(8), "big")
         request = _CommandRequest(self._read_exactly(size).split(b"\0"))
         self.sandbox_processes = int(request.plan is not None and request.plan.kind == "bubblewrap")
-        self.leader, problem, listener = _launch(request, self.streams, self.control.fileno())
+        problem, guard = self._launch(request)
         for fd in set(self.streams):
             os.close(fd)
         if problem:
@@ -169,10 +173,8 @@ class _CommandSupervisor:
             self._report("failed " + problem)
             return
         self._report(f"started {self.leader}")
-        guard = (
-            SocketGuard(listener, os.getppid(), request.plan.sockets if request.plan else ()) if listener >= 0 else None
-        )
-        poll = poll_for(self.control.fileno(), self.wake, self.friday, *([listener] if guard else []))
+        listener = guard.listener if guard else -1
+        poll = poll_for(self.control.fileno(), self.wake, self.friday, listener)
         while self._reap():
             self._signal_if_due()
             due = self.term_at if self.term_at is not None else self.kill_at
@@ -187,6 +189,40 @@ class _CommandSupervisor:
                     self.disconnected = self.disconnected or fd == self.friday or not self._asked_to_end()
                     self._end(TERM_S)
         self._report(f"ended {self.outlived}")
+
+    def _launch(self, request: _CommandRequest) -> tuple[str, CallGuard | None]:
+        """Fork the command, which waits for a byte of Friday. Returns why it could not be started ("" if it runs), and what answers its
+        calls (None: nothing is handed over)."""
+        error_reader, error_writer = os.pipe()
+        ours, theirs = socket.socketpair()
+        supervisor = os.getpid()
+        self.leader = os.fork()
+        if self.leader == 0:
+            try:
+                _exec(request, self.streams, supervisor, self.control.fileno(), theirs)
+            except BaseException as error:
+                os.write(error_writer, str(error).encode(errors="replace")[:1000])
+            finally:
+                os._exit(127)
+        os.close(error_writer)
+        theirs.close()
+        with ours:
+            _, listeners, _, _ = socket.recv_fds(ours, 1, 1)  # nothing, if it ends or runs without one
+        guard = None
+        if listeners and request.plan is not None:
+            guard = CallGuard(listeners[0], os.getppid(), request.plan, self._executed)
+        problem = b""
+        poll = poll_for(error_reader, guard.listener if guard else -1)
+        while True:  # until the program runs: the pipe closes on exec, which may wait for an answer
+            ready = [fd for fd, _ in poll.poll()]
+            if guard is not None and guard.listener in ready and not guard.serve():
+                poll.unregister(guard.listener)
+            if error_reader in ready:
+                if not (piece := os.read(error_reader, 1000)):
+                    break
+                problem += piece
+        os.close(error_reader)
+        return problem.decode(errors="replace").replace("\n", " "), guard
 
     def _read_exactly(self, count: int) -> bytes:
         data = b""
@@ -205,8 +241,14 @@ class _CommandSupervisor:
 
     def _report(self, line: str) -> None:
         if not self.disconnected:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), self.reporting:
                 self.control.sendall(line.encode(errors="replace") + b"\n")
+
+    def _executed(self, pid: int, above: Sequence[int], words: Sequence[str]) -> None:
+        """Report a program that the command executes. Called in any thread."""
+        import json  # few commands are recorded
+
+        self._report("executed " + json.dumps([pid, above, words]))
 
     def _reap(self) -> bool:
         """Collect ended processes. False when the command and everything it started have ended."""
@@ -263,31 +305,6 @@ class _CommandRequest:
         self.plan = SandboxPlan.read(fields)
         self.words = [next(fields) for _ in range(int(next(fields)))]
         self.environ = dict(pair.partition(b"=")[::2] for pair in fields if pair)
-
-
-def _launch(request: _CommandRequest, streams: list[int], control: int) -> tuple[int, str, int]:
-    """Fork the command, which waits for a byte from `control`. Returns its pid, why it could not be started ("" if it
-    runs), and the descriptor for a `SocketGuard` (-1: none)."""
-    error_reader, error_writer = os.pipe()
-    ours, theirs = socket.socketpair()
-    supervisor = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _exec(request, streams, supervisor, control, theirs)
-        except BaseException as error:
-            os.write(error_writer, str(error).encode(errors="replace")[:1000])
-        finally:
-            os._exit(127)
-    os.close(error_writer)
-    problem = b""
-    while piece := os.read(error_reader, 1000):  # ends when the program runs: the pipe closes on exec
-        problem += piece
-    os.close(error_reader)
-    theirs.close()
-    with ours:
-        _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
-    return pid, problem.decode(errors="replace").replace("\n", " "), listeners[0] if listeners else -1
 
 
 def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control: int, guard: socket.socket) -> None:

@@ -77,13 +77,19 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
 
 def guard(plan: SandboxPlan) -> int:
     """Let the supervisor answer the `connect` calls of the command, as with Landlock: sockets in folders that are not covered
-    can be reached otherwise. Returns the descriptor for `local_sockets.SocketGuard`; -1 if bubblewrap is a program with the
-    rights of root, which the kernel does not let a filter inherit, and for read-only commands, which make no socket."""
-    if plan.read_only or os.stat(plan.program).st_mode & stat.S_ISUID:
-        return -1
+    can be reached otherwise. Returns the descriptor for `call_guard.CallGuard`; -1 if bubblewrap is a program with the
+    rights of root, which the kernel does not let a filter inherit, and for read-only commands, which make no socket. Raises OSError
+    if the network must be limited then."""
     from . import system_call_filter  # loads ctypes
 
-    return system_call_filter.guard_local_sockets()
+    privileged = bool(os.stat(plan.program).st_mode & stat.S_ISUID)
+    if privileged and plan.only_port:
+        words = "its network cannot be limited to one address by a bubblewrap with the rights of root"
+        raise OSError(f"{words}; {system_call_filter.OPEN_NETWORK}")
+    if plan.read_only or privileged:
+        return -1
+
+    return system_call_filter.guard_calls(system_call_filter.Handed(bool(plan.only_port), plan.record))
 
 
 def _inherited(content: bytes) -> int:

@@ -23,9 +23,11 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-_TCP, _SCOPES = 0b11, 0b11
+_TCP, _CONNECT, _SCOPES = 0b11, 0b10, 0b11
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """The devices that can be used. Other terminals are excluded: their input could be read, and their screen written."""
+NEW_TERMINALS = ("/dev/ptmx", "/dev/pts/ptmx")
+"""What makes a new terminal. Its other end cannot be opened by its name: the guard opens it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -38,12 +40,12 @@ def version() -> int:
 
 def restrict(plan: SandboxPlan) -> int:
     """Confine this process and its future children by `plan`, which must be resolved. Returns a descriptor for
-    `local_sockets.SocketGuard`, -1 if none is needed. Raises OSError."""
+    `call_guard.CallGuard`, -1 if none is needed. Raises OSError."""
     abi = version()
     if abi < 1:
         raise OSError("this kernel has no Landlock")
     handled = (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1  # all rights of this version
-    tcp = 0 if plan.network or abi < 4 else _TCP
+    tcp = 0 if abi < 4 else _CONNECT if plan.only_port else 0 if plan.network else _TCP  # the guard connects itself
     shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
     try:
@@ -51,14 +53,16 @@ def restrict(plan: SandboxPlan) -> int:
         _grant(ruleset, _READ_FILE | _EXECUTE, *readable(plan))
         for top in (*plan.read_only, *(path for path in plan.show if _is_read_only(path, plan))):
             _grant(ruleset, _READ_FILE, *_covering(top, plan.deny))
-        _grant(ruleset, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled, *DEVICES)
+        devices = DEVICES if plan.read_only else (*DEVICES, *NEW_TERMINALS)
+        _grant(ruleset, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled, *devices)
         _grant(ruleset, handled & ~(_IOCTL_DEV | _EXECUTE if plan.read_only else _IOCTL_DEV), *plan.write, plan.tmp)
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "no_new_privs")
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
             raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-        guard = -1 if plan.read_only else system_call_filter.guard_local_sockets()
+        handed = system_call_filter.Handed(bool(plan.only_port), plan.record, terminals=True)
+        guard = -1 if plan.read_only else system_call_filter.guard_calls(handed)
         system_call_filter.install(network=plan.network, read_only=bool(plan.read_only))
         return guard
     finally:

@@ -17,7 +17,8 @@ class SandboxPlan(NamedTuple):
 
     `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
     folder, and no file in them can be executed (bubblewrap cannot prevent that). `sockets`: local sockets that may be
-    connected to, or folders with some."""
+    connected to, or folders with some. `only_port`: with the network on, the only port of this machine that may be connected to besides those on which
+    the command itself listens; 0 for every address. `record`: the programs that it executes are reported."""
 
     kind: SandboxKind
     program: str
@@ -30,6 +31,8 @@ class SandboxPlan(NamedTuple):
     freeze: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
+    only_port: int = 0
+    record: bool = False
 
     def writing_only(self, paths: Sequence[str]) -> SandboxPlan:
         """The same plan, which may write nothing but `paths` and its temp folder."""
@@ -40,6 +43,7 @@ class SandboxPlan(NamedTuple):
     def fields(self) -> list[bytes]:
         """The plan as NUL-free fields of a request; the first is the number of fields."""
         texts = [self.kind, self.program, self.tmp, self.cwd, "1" if self.network else ""]
+        texts += [str(self.only_port), "1" if self.record else ""]
         for name in _LISTS:
             items: Sequence[str] = getattr(self, name)
             texts += [str(len(items)), *items]
@@ -50,9 +54,10 @@ class SandboxPlan(NamedTuple):
         """The plan whose fields come next; None if the command is not confined."""
         if int(next(fields)) == 0:
             return None
-        kind, program, tmp, cwd, network = (os.fsdecode(next(fields)) for _ in range(5))
+        kind, program, tmp, cwd, network, port, record = (os.fsdecode(next(fields)) for _ in range(7))
         lists = {name: tuple(os.fsdecode(next(fields)) for _ in range(int(next(fields)))) for name in _LISTS}
-        return SandboxPlan(kind, program, tmp, cwd, bool(network), **lists)  # type: ignore[arg-type]
+        more = {"only_port": int(port), "record": bool(record)}
+        return SandboxPlan(kind, program, tmp, cwd, bool(network), **lists, **more)  # type: ignore[arg-type]
 
     def resolved(self) -> SandboxPlan:
         """The same plan with links followed, without paths that do not exist and cannot be created."""

@@ -24,8 +24,10 @@ def profile(plan: SandboxPlan) -> str:
     layers += [("freeze", path) for path in plan.freeze]
     for act, path in sorted(layers, key=lambda layer: layer[1].count("/")):
         rows.append(_RULES[act].format(f"(subpath {_quoted(path)})"))
-    if not plan.network:
+    if not plan.network or plan.only_port:
         rows.append("(deny network*)")
+    if plan.only_port:  # it may not listen either
+        rows.append(f'(allow network-outbound (remote tcp "localhost:{plan.only_port}"))')
     return "\n".join(rows)
 
 

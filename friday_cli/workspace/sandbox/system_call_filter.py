@@ -49,12 +49,30 @@ class _Numbers(NamedTuple):
     connect: int = 0
     socketpair: int = 0
     seccomp: int = 0
+    listen: int = 0
+    sends: tuple[tuple[int, int], ...] = ()
+    """sendto, sendmsg and sendmmsg, each with the number of the argument that has its flags."""
+    executes: tuple[int, ...] = ()
+    """execve and execveat."""
+
+
+class Handed(NamedTuple):
+    """What a guard is handed besides `connect`. `only_port`: it also decides on every address and on `listen`, and there are only TCP
+    sockets and those of this machine. `programs`: what is executed. `terminals`: the other end of a new terminal."""
+
+    only_port: bool = False
+    programs: bool = False
+    terminals: bool = False
 
 
 _NEW = (452, 463, 466, 469)
 """fchmodat2, setxattrat, removexattrat, file_setattr: the same everywhere."""
 _IO_URING_SETUP, _OPENAT2 = 425, 437
 _IOCTL_KIND, _OF_TERMINALS = 0xFF00, 0x5400
+OPEN_NETWORK = "with `[sandbox] network = true` in your settings it is open"
+OTHER_END = 0x5441
+"""The ioctl that opens the other end of a new terminal (TIOCGPTPEER)."""
+_INET, _INET6, _TCP, _FASTOPEN = 2, 10, 6, 0x20000000
 _X86 = _Numbers(
     0xC000003E,
     41,
@@ -95,6 +113,9 @@ _X86 = _Numbers(
     connect=42,
     socketpair=53,
     seccomp=317,
+    listen=50,
+    sends=((44, 3), (46, 2), (307, 3)),
+    executes=(59, 322),
 )
 _GENERIC = _Numbers(
     0xC00000B7,
@@ -108,10 +129,37 @@ _GENERIC = _Numbers(
     connect=203,
     socketpair=199,
     seccomp=277,
+    listen=201,
+    sends=((206, 3), (211, 2), (269, 3)),
+    executes=(221, 281),
+)
+_X86_32 = _Numbers(
+    0x40000003,
+    359,
+    340,
+    102,
+    ioctl=54,
+    connect=362,
+    socketpair=360,
+    listen=363,
+    sends=((369, 3), (370, 2), (345, 3)),
+    executes=(11, 358),
+)
+_ARM_32 = _Numbers(
+    0x40000028,
+    281,
+    369,
+    102,
+    ioctl=54,
+    connect=283,
+    socketpair=288,
+    listen=284,
+    sends=((290, 3), (296, 2), (374, 3)),
+    executes=(11, 387),
 )
 _TABLES = {
-    "x86_64": (_X86, _Numbers(0x40000003, 359, 340, 102, connect=362, socketpair=360)),
-    "aarch64": (_GENERIC, _Numbers(0x40000028, 281, 369, 102, connect=283, socketpair=288)),
+    "x86_64": (_X86, _X86_32),
+    "aarch64": (_GENERIC, _ARM_32),
     "riscv64": (_GENERIC._replace(architecture=0xC00000F3),),
 }
 """By machine: its own system calls, and those of its 32-bit programs."""
@@ -120,6 +168,11 @@ _TABLES = {
 def supported() -> bool:
     """Whether there is a filter for this machine."""
     return os.uname().machine in _TABLES
+
+
+def own_calls() -> dict[int, _Numbers]:
+    """The system calls of this machine by the architecture that a call names."""
+    return {numbers.architecture: numbers for numbers in _TABLES.get(os.uname().machine, ())}
 
 
 def as_bytes(*, network: bool, read_only: bool) -> bytes:
@@ -140,33 +193,41 @@ def install(*, network: bool, read_only: bool) -> None:
         raise OSError(ctypes.get_errno(), "system call filter")
 
 
-def guard_local_sockets() -> int:
-    """Hand each `connect` of this process and its future children to whoever reads the descriptor that is returned
-    (`local_sockets.SocketGuard`), and refuse local sockets that need none to send (datagrams). Where the kernel cannot do that,
-    no local socket can be made, and -1 is returned. Does nothing on a machine without a table. Raises OSError."""
+def guard_calls(handed: Handed) -> int:
+    """Hand each `connect` of this process and its future children, and what `handed` names, to whoever reads the descriptor that is
+    returned (`call_guard.CallGuard`), and refuse local sockets that need none to send (datagrams). Where the kernel cannot do that,
+    no local socket can be made, and -1 is returned; with `only_port` that is an error. Does nothing on a machine without a table.
+    Raises OSError."""
     if not supported():
-        return -1
+        return _unguarded(handed)
     number = _TABLES[os.uname().machine][0].seccomp
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs")
     for flags in (_LISTENER | _WAIT_KILLABLE, _LISTENER, 0):
-        code = b"".join(struct.pack("=HBBI", *step) for step in guard_program(os.uname().machine, asks=bool(flags)))
+        steps = guard_program(os.uname().machine, asks=bool(flags), handed=handed)
+        code = b"".join(struct.pack("=HBBI", *step) for step in steps)
         text = ctypes.create_string_buffer(code, len(code))
         shape = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
         result: int = libc.syscall(number, _SET_FILTER, flags, shape)
         if result >= 0:
-            return result if flags else -1
+            return result if flags else _unguarded(handed)
     raise OSError(ctypes.get_errno(), "system call filter")
 
 
-def guard_program(machine: str, *, asks: bool) -> list[_Step]:
-    """The filter of `guard_local_sockets`; `asks`: it hands over `connect`, else it refuses local sockets."""
+def _unguarded(handed: Handed) -> int:
+    if handed.only_port:
+        raise OSError(f"its network cannot be limited to one address here; {OPEN_NETWORK}")
+    return -1
+
+
+def guard_program(machine: str, *, asks: bool, handed: Handed) -> list[_Step]:
+    """The filter of `guard_calls`; `asks`: it hands over `connect` and what is `handed`, else it refuses local sockets."""
     steps: list[_Step] = []
     for numbers in _TABLES[machine]:
         body: list[_Step] = [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
         streams = [(1, _KIND, kind, False) for kind in (_STREAM, _SEQPACKET)] if asks else []
-        rules: list[tuple[int, list[_Condition], int]] = [
+        rules: list[_Rule] = [
             (numbers.socket, [(0, _WHOLE, _UNIX, True), *streams], errno.EACCES),
             (_IO_URING_SETUP, [], errno.ENOSYS),
         ]
@@ -174,18 +235,40 @@ def guard_program(machine: str, *, asks: bool) -> list[_Step]:
             rules.append((numbers.socketpair, [(0, _WHOLE, _UNIX, True), *streams], errno.EACCES))
         if numbers.socketcall:
             rules.append((numbers.socketcall, [], errno.EACCES))
+        if handed.only_port:
+            rules += _only_tcp(numbers)
         body += [step for rule in rules for step in _refuse(*rule)]
         if asks:
-            body += [(_LOAD, 0, 0, _NUMBER), (_EQUAL, 0, 1, numbers.connect), (_RETURN, 0, 0, _ASK)]
+            asked = [numbers.connect, *([numbers.listen] if handed.only_port else [])]
+            asked += numbers.executes if handed.programs else ()
+            for number in asked:
+                body += [(_LOAD, 0, 0, _NUMBER), (_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ASK)]
+            if handed.terminals and numbers.ioctl:
+                body += _refuse(numbers.ioctl, [(1, _WHOLE, OTHER_END, True)], 0)[:-1]
+                body.append((_RETURN, 0, 0, _ASK))
         steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, numbers.architecture), (_JUMP, 0, 0, len(body) + 1)]
         steps += [*body, (_RETURN, 0, 0, _ALLOW)]
     return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
+
+
+def _only_tcp(numbers: _Numbers) -> list[_Rule]:
+    """No socket that can send without `connect`: none but TCP and those of this machine, and no data with the first packet."""
+    others = [(0, _WHOLE, family, False) for family in (_UNIX, _NETLINK, _INET, _INET6)]
+    rules: list[_Rule] = [(numbers.socket, others, errno.EACCES)]
+    for family in (_INET, _INET6):
+        here = (0, _WHOLE, family, True)
+        rules.append((numbers.socket, [here, (1, _KIND, _STREAM, False)], errno.EACCES))
+        rules.append((numbers.socket, [here, (2, _WHOLE, 0, False), (2, _WHOLE, _TCP, False)], errno.EACCES))
+    rules += [(number, [(flags, _FASTOPEN, 0, False)], errno.EOPNOTSUPP) for number, flags in numbers.sends]
+    return rules
 
 
 _Step = tuple[int, int, int, int]
 """An instruction of the kernel's BPF: code, instructions to skip if a test is true, if it is false, operand."""
 _Condition = tuple[int, int, int, bool]
 """Number of an argument, mask, value, and whether they must be equal (or must differ)."""
+_Rule = tuple[int, list[_Condition], int]
+"""A system call to refuse: its number, the conditions, the error."""
 _WHOLE = 0xFFFFFFFF
 
 
@@ -201,9 +284,9 @@ def program(machine: str, *, network: bool, read_only: bool) -> list[_Step]:
     return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS if read_only else _ALLOW)]
 
 
-def _rules(numbers: _Numbers, *, network: bool, read_only: bool) -> list[tuple[int, list[_Condition], int]]:
-    """The system calls to refuse: number, conditions on its arguments, error."""
-    rules: list[tuple[int, list[_Condition], int]] = [(numbers.prlimit, [(0, _WHOLE, 0, False)], errno.EPERM)]
+def _rules(numbers: _Numbers, *, network: bool, read_only: bool) -> list[_Rule]:
+    """The system calls to refuse."""
+    rules: list[_Rule] = [(numbers.prlimit, [(0, _WHOLE, 0, False)], errno.EPERM)]
     families = [_NETLINK] if read_only else [_NETLINK, _UNIX]
     if read_only or not network:
         rules.append((numbers.socket, [(0, _WHOLE, family, False) for family in families], errno.EACCES))

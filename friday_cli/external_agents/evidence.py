@@ -1,0 +1,110 @@
+"""What Friday saw of an external agent's work, beside what its program says: files that changed, and programs that started."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import FileChange, ToolFacts
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.workspace.local_commands import WorkEffects
+from friday_cli.workspace.process.server import Executed
+from friday_cli.workspace.sandbox.call_guard import RECORDED
+
+from .host import local
+from .updates import Updates
+
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish"))
+NEEDLE = 1_500
+"""Characters of a command that are looked for: longer texts are not recorded whole."""
+NAMED, SHORT = 10, 120
+"""Programs and commands that a receipt names, and characters of each program."""
+
+
+def observed(effects: WorkEffects, executed: Sequence[Executed] | None, updates: Updates) -> ToolFacts:
+    """The facts of a run: `executed` are the programs that were seen to start, None where that was not recorded."""
+    facts = ToolFacts(files=effects.changed, unknown=effects.unknown)
+    if executed is None:
+        return facts
+    found = {command: starts_of(command, executed) for command, _ in updates.commands}
+    said = [text for command, text in updates.reports if found[command]]
+    itself, explained = _itself(executed), {row.pid for rows in found.values() for row in rows}
+    others = [
+        row.words
+        for row in executed
+        if row.pid not in itself | explained and not explained & set(row.above) and row.words
+    ]
+    return ToolFacts(
+        files=effects.changed,
+        unknown=effects.unknown,
+        confirmed=tuple(dict.fromkeys(said)),
+        unreported=tuple(_named(others)),
+    )
+
+
+def warnings(
+    agent: Agent, name: str, facts: ToolFacts, executed: Sequence[Executed] | None, updates: Updates
+) -> list[str]:
+    """What the program says that it did, and Friday did not see."""
+    found = _unseen_changes(agent, name, facts.files, updates) if not facts.unknown else []
+    if executed is not None and len(executed) < RECORDED:
+        commands = [command for command, status in updates.commands if status == "ok"]
+        missing = list(dict.fromkeys(one for one in commands if not starts_of(one, executed)))
+        if missing:
+            text = ", ".join(sanitize_line(one, SHORT) for one in missing[:NAMED])
+            found.append(f"{name} says that it ran {text}, and it was not seen to start")
+    return found
+
+
+def starts_of(command: str, executed: Iterable[Executed]) -> list[Executed]:
+    """The programs that were started for a command: it itself, or a shell with it in its text."""
+    needle = command.strip()[:NEEDLE]
+    if not needle:
+        return []
+    forms = dict.fromkeys((needle, shlex.quote(needle)[1:-1], needle.replace("'", "'\\''")))
+    text = re.compile("|".join(rf"(?<![\w./-]){re.escape(form)}(?![\w./-])" for form in forms if form))
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(command)
+    return [row for row in executed if _is_for(row.words, needle, words, text)]
+
+
+def _is_for(started: Sequence[str], needle: str, words: Sequence[str], text: re.Pattern[str]) -> bool:
+    if not started:
+        return False
+    if any(word.strip()[:NEEDLE] == needle for word in started[1:]):
+        return True
+    same = len(started) == len(words) and list(started[1:]) == list(words[1:])
+    if same and started[0].rpartition("/")[2] == words[0].rpartition("/")[2]:
+        return True
+    return started[0].rpartition("/")[2].lstrip("-") in SHELLS and any(text.search(word) for word in started[1:])
+
+
+def _itself(executed: Sequence[Executed]) -> set[int]:
+    """The numbers of the program's own process: the first one, and the one that a sandbox with a program of its own starts."""
+    inside = executed[0].words[:1] and executed[0].words[0].rpartition("/")[2] == "bwrap"
+    return {row.pid for row in executed[: 2 if inside else 1]}
+
+
+def _named(programs: Sequence[Sequence[str]]) -> list[str]:
+    counts = Counter(sanitize_line(shlex.join(words), SHORT) for words in programs)
+    texts = [f"{text} x{count}" if count > 1 else text for text, count in counts.items()]
+    more = len(texts) - NAMED
+    return [*texts[:NAMED], *([f"{more} more programs"] if more > 0 else [])]
+
+
+def _unseen_changes(agent: Agent, name: str, files: Sequence[FileChange], updates: Updates) -> list[str]:
+    workspace, seen = local(agent), {change.path for change in files}
+    missing = []
+    for path in updates.changed:
+        with suppress(ToolError):
+            missing += [label] if (label := workspace.label(path)) not in seen else []
+    if not missing:
+        return []
+    names = ", ".join(sanitize_line(label, 100) for label in missing[:10])
+    return [f"{name} says that it changed {names}, and no change was seen"]
