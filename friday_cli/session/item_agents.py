@@ -20,7 +20,8 @@ from friday_cli.core.protocol.events import Envelope, RepliesCollected
 from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
-from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
+from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel

@@ -26,7 +26,8 @@ from ..protocol.events import AnyEvent, InboxMessage, MessageAdded, ToolSpec
 from ..protocol.limits import Limits
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
-from ..protocol.receipt import Receipt, ReceiptBuilder
+from ..protocol.receipt import Receipt
+from ..protocol.receipt_builder import ReceiptBuilder
 from ..protocol.run_result import RESULT_CHARS, RunResult, StopReason
 from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace

@@ -7,7 +7,8 @@ import msgspec
 from ..protocol import events
 from ..protocol.handover import PersonPart
 from ..protocol.messages import NO_USAGE, Usage
-from ..protocol.receipt import Receipt, ReceiptBuilder
+from ..protocol.receipt import Receipt
+from ..protocol.receipt_builder import ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
 
 

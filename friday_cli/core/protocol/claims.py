@@ -15,7 +15,8 @@ from msgspec import Meta
 
 from ..text.lazy_regex import pattern
 from .code_claims import false_code_claims
-from .receipt import CommandRun, Receipt, ReceiptBuilder
+from .receipt import CommandRun, Receipt
+from .receipt_builder import ReceiptBuilder
 from .tool_info import ToolInfo
 
 READ, LONGEST = 10_000, 400

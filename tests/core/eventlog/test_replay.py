@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, open_calls, user
-from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
+from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from tests.scenarios import logs, numbered, results, said, tree
 
 FEW = settings(max_examples=60)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.claims import CheckClaim, Claims, audit
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, ReceiptBuilder, ToolFacts
+from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
+from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from friday_cli.core.tool_catalog import TOOLS
 from tests.core.protocol.hand_ins import FALSE, HONEST, HandIn
 

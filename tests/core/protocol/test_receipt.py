@@ -12,7 +12,8 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.claims import Claims, audit
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import GONE, CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
+from friday_cli.core.protocol.receipt import GONE, CommandRun, FileChange, Receipt, ToolFacts
+from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
