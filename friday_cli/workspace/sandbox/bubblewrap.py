@@ -89,7 +89,7 @@ def guard(plan: SandboxPlan) -> int:
     if plan.read_only or privileged:
         return -1
 
-    return system_call_filter.guard_calls(system_call_filter.Handed(bool(plan.only_port), plan.record))
+    return system_call_filter.guard_calls(system_call_filter.GuardedCalls(bool(plan.only_port), plan.record))
 
 
 def _inherited(content: bytes) -> int:

@@ -39,13 +39,11 @@ RECORDED, WORDS, WORD_BYTES, ABOVE = 5_000, 64, 4_096, 12
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Call(NamedTuple):
+class _GuardedCall(NamedTuple):
     id: int
     thread: int
-    flags: int
     number: int
     architecture: int
-    pointer: int
     arguments: tuple[int, int, int]
 
 
@@ -77,12 +75,12 @@ class CallGuard:
         given = ctypes.create_string_buffer(80)
         if _libc.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), given):
             return True  # the process was killed meanwhile
-        ident, thread, flags, number, architecture, pointer, *arguments = struct.unpack_from("=QIIiIQQQQ", given.raw)
-        call = _Call(ident, thread, flags, number, architecture, pointer, (arguments[0], arguments[1], arguments[2]))
+        ident, thread, _, number, architecture, _, *arguments = struct.unpack_from("=QIIiIQQQQ", given.raw)
+        call = _GuardedCall(ident, thread, number, architecture, (arguments[0], arguments[1], arguments[2]))
         threading.Thread(target=self._answer, args=(call,), daemon=True).start()
         return True
 
-    def _answer(self, call: _Call) -> None:
+    def _answer(self, call: _GuardedCall) -> None:
         error, flags = 0, 0
         try:
             numbers = self._numbers[call.architecture]
@@ -105,7 +103,7 @@ class CallGuard:
 
     # ---- sockets -----------------------------------------------------------------
 
-    def _connect(self, call: _Call) -> int:
+    def _connect(self, call: _GuardedCall) -> int:
         """Connect a socket of a thread to the address in its memory. Returns an error number, 0 for none."""
         _, address, size = call.arguments
         if size > _LONGEST:
@@ -122,7 +120,7 @@ class CallGuard:
 
         return self._on_socket(call, connect)
 
-    def _on_socket(self, call: _Call, act: Callable[[int, int], int]) -> int:
+    def _on_socket(self, call: _GuardedCall, act: Callable[[int, int], int]) -> int:
         """What `act` returns for our copy of the socket in the first argument, and its family."""
         with self._copied(call) as ours:
             # Not through Python's socket object: closing that would be fine, but it would guess a family.
@@ -131,7 +129,7 @@ class CallGuard:
             return act(ours, value.value)
 
     @contextlib.contextmanager
-    def _copied(self, call: _Call) -> Iterator[int]:
+    def _copied(self, call: _GuardedCall) -> Iterator[int]:
         """Our copy of the descriptor in the first argument of a call. Raises OSError."""
         with _opened(_checked(_libc.syscall(_PIDFD_OPEN, _leader(call.thread), 0))) as pidfd:
             ours = _checked(_libc.syscall(_PIDFD_GETFD, pidfd, ctypes.c_int(call.arguments[0] & 0xFFFFFFFF), 0))
@@ -142,7 +140,7 @@ class CallGuard:
 
     # ---- terminals ---------------------------------------------------------------
 
-    def _open_other_end(self, call: _Call) -> int:
+    def _open_other_end(self, call: _GuardedCall) -> int:
         """Give the process the other end of its own terminal, which never becomes ours. Returns an error number, 0 if it has it."""
         with self._copied(call) as ours:
             facts = os.fstat(ours)
@@ -156,7 +154,7 @@ class CallGuard:
 
     # ---- programs ----------------------------------------------------------------
 
-    def _record(self, call: _Call, words: int) -> None:
+    def _record(self, call: _GuardedCall, words: int) -> None:
         """Report a program that is executed, whose list of words is at an address."""
         self._count += 1
         if self._count > RECORDED:

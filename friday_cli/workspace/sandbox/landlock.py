@@ -61,7 +61,7 @@ def restrict(plan: SandboxPlan) -> int:
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
             raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-        handed = system_call_filter.Handed(bool(plan.only_port), plan.record, terminals=True)
+        handed = system_call_filter.GuardedCalls(bool(plan.only_port), plan.record, terminals=True)
         guard = -1 if plan.read_only else system_call_filter.guard_calls(handed)
         system_call_filter.install(network=plan.network, read_only=bool(plan.read_only))
         return guard

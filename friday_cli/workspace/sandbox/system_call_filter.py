@@ -56,7 +56,7 @@ class _Numbers(NamedTuple):
     """execve and execveat."""
 
 
-class Handed(NamedTuple):
+class GuardedCalls(NamedTuple):
     """What a guard is handed besides `connect`. `only_port`: it also decides on every address and on `listen`, and there are only TCP
     sockets and those of this machine. `programs`: what is executed. `terminals`: the other end of a new terminal."""
 
@@ -193,7 +193,7 @@ def install(*, network: bool, read_only: bool) -> None:
         raise OSError(ctypes.get_errno(), "system call filter")
 
 
-def guard_calls(handed: Handed) -> int:
+def guard_calls(handed: GuardedCalls) -> int:
     """Hand each `connect` of this process and its future children, and what `handed` names, to whoever reads the descriptor that is
     returned (`call_guard.CallGuard`), and refuse local sockets that need none to send (datagrams). Where the kernel cannot do that,
     no local socket can be made, and -1 is returned; with `only_port` that is an error. Does nothing on a machine without a table.
@@ -215,13 +215,13 @@ def guard_calls(handed: Handed) -> int:
     raise OSError(ctypes.get_errno(), "system call filter")
 
 
-def _unguarded(handed: Handed) -> int:
+def _unguarded(handed: GuardedCalls) -> int:
     if handed.only_port:
         raise OSError(f"its network cannot be limited to one address here; {OPEN_NETWORK}")
     return -1
 
 
-def guard_program(machine: str, *, asks: bool, handed: Handed) -> list[_Step]:
+def guard_program(machine: str, *, asks: bool, handed: GuardedCalls) -> list[_Step]:
     """The filter of `guard_calls`; `asks`: it hands over `connect` and what is `handed`, else it refuses local sockets."""
     steps: list[_Step] = []
     for numbers in _TABLES[machine]:

@@ -218,7 +218,7 @@ async def test_a_terminal_of_its_own_can_be_made_and_no_other_opened(workspace: 
 async def test_a_machine_that_cannot_limit_the_network_starts_nothing(
     workspace: LocalWorkspace, choice: SandboxChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handed = system_call_filter.Handed(only_port=True)
+    handed = system_call_filter.GuardedCalls(only_port=True)
     monkeypatch.setattr(system_call_filter, "supported", lambda: False)
     with pytest.raises(OSError, match="cannot be limited to one address"):
         system_call_filter.guard_calls(handed)
