@@ -100,7 +100,7 @@ class SessionController:
     """One session at a time. `on_change` is called when the state has changed."""
 
     def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
-        self.fold = EventFold(self._changed)
+        self.fold = EventFold(lambda: self.on_change())
         """Of the session that was opened last; each session gets a new one."""
         self.session: SessionPort | None = None
         self.observer: SessionObserver | None = None
@@ -113,22 +113,15 @@ class SessionController:
         """Whether the session goes on without the terminal when the chat has ended."""
         self._options = options
         self._made: Options | None = None
-        self._on_change = on_change
+        self.on_change = on_change
         self._env = env
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
-        self.compaction = Compaction(self._changed)
-        self.loop = PromptLoop(self, self._changed)
+        self.compaction = Compaction(lambda: self.on_change())
+        self.loop = PromptLoop(self, lambda: self.on_change())
         self._pending_context: list[str] = []
         self.last = ""
         """The id of the last session with a message."""
-
-    def _changed(self) -> None:
-        self._on_change()
-
-    def go_on(self, on_change: Callable[[], None]) -> None:
-        """There is no screen from now on: tell another."""
-        self._on_change = on_change
 
     @property
     def options(self) -> Options:
@@ -160,7 +153,7 @@ class SessionController:
                 if observer is None:
                     raise
                 self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
-        self.fold = EventFold(self._changed)
+        self.fold = EventFold(lambda: self.on_change())
         if (source := self.shown) is not None:
             await self.fold.start(source)
 
@@ -211,7 +204,7 @@ class SessionController:
         assert observer is not None
         await self.fold.stop(cancel=True)
         await self.fold.start(observer)
-        self._on_change()
+        self.on_change()
         await remote.close()
         await self._take_over(observer)
 
@@ -223,7 +216,7 @@ class SessionController:
                 await asyncio.wait_for(observer.released.wait(), OWNER_CHECK_S)
             if observer.owner_pid != seen:
                 seen = observer.owner_pid
-                self._on_change()
+                self.on_change()
             if not observer.released.is_set():
                 continue
             try:
@@ -232,7 +225,7 @@ class SessionController:
                 await asyncio.sleep(OWNER_CHECK_S)
             except FridayError as error:
                 self.told.append(f"The session cannot be resumed here: {error}")
-                self._on_change()
+                self.on_change()
                 return
             else:
                 break
@@ -240,7 +233,7 @@ class SessionController:
         self.session, self.observer = session, None
         self.told.append("The other process has ended; the session is resumed here.")
         await self.fold.start(session)
-        self._on_change()
+        self.on_change()
 
     @property
     def state(self) -> SessionView:

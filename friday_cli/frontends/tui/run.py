@@ -121,7 +121,7 @@ async def _go_on(controller: SessionController) -> None:
     owner = BackgroundOwner(session, controller.options, busy=lambda: controller.loop.running)
     try:
         owner.open()
-        controller.go_on(owner.frontends_changed)
+        controller.on_change = owner.frontends_changed
         if not controller.loop.running:  # a loop reads how its rounds end
             await controller.fold.stop(cancel=True)
         name = session.id[:8]
