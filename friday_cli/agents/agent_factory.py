@@ -58,7 +58,7 @@ ROOT_TURNS = 200
 
 
 class RootOptions(msgspec.Struct, frozen=True):
-    """How the main agent is made: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
+    """The options of the main agent: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
     (None: its model does)."""
 
     choice: ModelChoice
@@ -323,14 +323,18 @@ def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile
     """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
     profile = factory.shared.profiles.get(spec.profile)
     if spec.fork and profile.external is not None:
-        raise UsageError(f"{profile.name} is another program, which cannot continue this conversation: leave fork out.")
+        raise UsageError(
+            f"{profile.name} runs another program, which cannot continue this conversation. Leave out `fork`."
+        )
     sender = factory.root.profile if parent.path == "a" else factory.shared.profiles.get(parent.profile)
     if profile not in factory.shared.profiles.children(sender):
         raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
     by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
     if by_model and profile.name not in (chosen := factory.sub_agents.chosen):
         names = ", ".join(chosen) or "none"
-        raise UsageError(f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}.")
+        raise UsageError(
+            f"The user does not allow the sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
+        )
     return profile
 
 

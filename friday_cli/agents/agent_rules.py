@@ -95,10 +95,10 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
 
 
 def _known(rule: Rule) -> Rule:
-    """The rule itself. Raises UsageError if it names no existing tool: a misspelt rule would protect nothing."""
+    """The rule itself. Raises UsageError if it does not name an existing tool: a misspelt rule would protect nothing."""
     escalated = rule.decision == "allow" and rule.tool in {f"{BASH}_{access}" for access in ESCALATED}
     if escalated or rule.tool.startswith(EXTERNAL_PREFIXES) or fnmatch.filter(TOOLS.names, rule.tool):
         return rule
     near = closest_match(rule.tool, TOOLS.names)
-    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(TOOLS.names))}."
-    raise UsageError(f"The rule {rule} names no tool.", hint=hint)
+    hint = f"Did you mean {near}?" if near else f"Known tools: {', '.join(sorted(TOOLS.names))}."
+    raise UsageError(f"The rule {rule} does not name a known tool.", hint=hint)

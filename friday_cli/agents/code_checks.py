@@ -70,10 +70,12 @@ class CodeChecks:
             return f"Checks of changes are {action}{' in this session' if self.off else ''}."
         names = {row.name for row in self._made.states()} if self._made is not None else set()
         if self._made is None or not names or (name and name not in names):
-            known = f"Those that were needed: {', '.join(sorted(names))}." if names else "None was needed so far."
-            raise UsageError(f"There is no language server {name}." if name else "No language server runs.", hint=known)
+            known = f"Used so far: {', '.join(sorted(names))}." if names else "None has been needed so far."
+            raise UsageError(
+                f"There is no language server {name}." if name else "No language server is running.", hint=known
+            )
         count = await self._made.restart(name)
-        return f"{pluralize(count, 'language server')} ended; the next question starts them again."
+        return f"{pluralize(count, 'language server')} stopped; the next question starts them again."
 
     def watch(self, workspace: LocalWorkspace) -> WorkspaceWatch:
         """What a workspace tells of its changes."""
@@ -146,7 +148,7 @@ class CodeChecks:
         names = ", ".join(sorted({one.name for one in self.servers.states() if one.state != "off"}))
         return [
             *found,
-            *([CodeCheck(names, unknown="no answer before the end of the work")] if missing and names else []),
+            *([CodeCheck(names, unknown="no answer before the work ended")] if missing and names else []),
         ]
 
     def _taken(self, agent: str) -> _Changes:
@@ -174,7 +176,7 @@ class CodeChecks:
         states = {one.name: one.state for one in self.servers.states()}
         waiting = [name for name, state in states.items() if state in ("starts", "runs")]
         why = "it is still starting" if "starts" in states.values() else f"no answer within {wait_s:g} s"
-        return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result says it")] if waiting else []
+        return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result will report it")] if waiting else []
 
     async def _check(self, changes: _Changes) -> list[CodeCheck]:
         from friday_cli.lsp.check import check_files

@@ -79,7 +79,7 @@ class LadderDriver(ModelDriver):
         conversation.history = [first, user(evidence, source="harness")]
         conversation.context = conversation.sent = 0
         conversation.last_request, conversation.provider_state = None, {}
-        await self._note(f"{failed}; {agent.model} goes on")
+        await self._note(f"{failed}; {agent.model} takes over")
         await self._services.log.emit(
             agent.path,
             Compacted(tuple(conversation.history), before, prompt_tokens(agent)),
@@ -92,7 +92,7 @@ class LadderDriver(ModelDriver):
         changes = await agent.workspace.run(_DIFF, agent=agent.path, timeout_s=60.0, on_output=lambda text: None)
         parts = [
             f"{NOTE} [Evidence] Another model worked on this task before you, in the files as they are now. The check `{self._profile.check}` "
-            f"{check.how}. Correct the work, or do it anew; it counts only when the check passes.",
+            f"{check.how}. Correct the work or start over; it counts only if the check passes.",
             f"Output of the check:\n{code_block(check.output)}" if check.output else "",
             f"Its changes:\n{code_block(changes.output[:DIFF_CHARS])}"
             if changes.exit_code == 0 and changes.output

@@ -57,11 +57,9 @@ class ProjectPrograms:
             except FileError:
                 data = None
             if sha and (data is None or trust.hash_of(data) != sha):
-                raise ToolError(
-                    f"It is not started: {name} has changed since it was trusted.", hint="Run `friday trust`."
-                )
+                raise ToolError(f"Not started: {name} has changed since it was trusted.", hint="Run `friday trust`.")
         if (self.project.stale or self._changed) and self._is_unchecked(entry):
-            raise ToolError(f"It is not started: {AFTER_CHANGES}.")
+            raise ToolError(f"Not started: {AFTER_CHANGES}.")
 
     @property
     def _changed(self) -> bool:

@@ -40,7 +40,7 @@ class ServerEffects:
         if names:
             shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
             self._report(
-                f"{shown} can run code later and changed while the MCP server {entry.name} ran, but no call of it: by the server, or by "
+                f"{shown} can run code later. It changed while the MCP server {entry.name} ran, but no call of it: by the server, or by "
                 "somebody else. Check it; a rewind does not undo it."
             )
 

@@ -26,7 +26,7 @@ PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
 
 
 class SharedResources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What the agents of a session share, and what their tools are made from."""
+    """The resources that all agents of a session share, and from which their tools are made."""
 
     services: Services
     isolation: WorktreeIsolation

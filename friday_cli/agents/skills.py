@@ -36,7 +36,7 @@ How = Literal["call", "person", "preload"]
 
 
 class SessionSkills:
-    """What the agents of a session do with skills. What is loaded becomes readable in `workspace`."""
+    """The skills of a session: which ones its agents see, load and run. What is loaded becomes readable in `workspace`."""
 
     def __init__(self, skills: Skills, services: Services, profiles: Profiles, workspace: LocalWorkspace) -> None:
         self._skills = skills.found
@@ -62,10 +62,10 @@ class SessionSkills:
         if (skill := visible.get(name)) is not None:
             return skill
         if name in self._skills and rules.may_load(name):
-            raise ToolError(f"Only the user starts the skill {name}, with /{name}.")
+            raise ToolError(f"Only the user can start the skill {name}, with /{name}.")
         near = closest_match(name.lower(), visible)
         raise ToolError(
-            f"There is no skill {name!r}.", hint=f"Did you mean {near}?" if near else "Find one with query."
+            f"There is no skill {name!r}.", hint=f"Did you mean {near}?" if near else "Search for one with `query`."
         )
 
     def named(self, name: str) -> Skill | None:
@@ -88,7 +88,7 @@ class SessionSkills:
             skill = self._skills.get(name)
             try:
                 if skill is None or not skill.by_model or not agent.rules.may_load(name):
-                    raise ToolError("there is no such skill that it may load.")
+                    raise ToolError("no skill of this name exists that it may load.")
                 loaded = skill.load()
             except FridayError as error:
                 text = f"{agent.path} ({profile.name}) does not get the skill {name}: {error}"

@@ -46,7 +46,7 @@ def missing_tool_notices(
     if search_missing(new.profile, tools, rules):
         missing[WEB_SEARCH] = f"{UNAVAILABLE}. `friday doctor` says more."
     if lists(new.profile, ASK_USER) and not answerable:
-        missing[ASK_USER] = "in this run there is no person who could answer."
+        missing[ASK_USER] = "nobody can answer questions in this run."
     missing = {tool: why for tool, why in missing.items() if tool not in told}
     told.update(missing)
     who = f"{new.path} ({new.profile.name})"

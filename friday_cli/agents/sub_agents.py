@@ -108,7 +108,7 @@ class SubAgentChoice:
         most = self._settings.max_depth
         left = max(0, most - 1) if profile.sub_agents else 0
         if profile.sub_agents and not left:
-            return f"it runs at depth 1, the last one (max_depth = {most}), so it starts none"
+            return f"it runs at depth 1, the last one (max_depth = {most}), so it cannot start any"
         return f"it runs at depth 1 of {most}; levels below it: {left}"
 
     def _refusal(self, profile: Profile) -> str:

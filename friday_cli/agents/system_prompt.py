@@ -33,9 +33,9 @@ MODE_DESCRIPTIONS = {
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where an agent works. Read once, so that the prompts of a session stay the same. `folders`: other roots of the
+    """The place where an agent works. Read once, so that the prompts of a session stay the same. `folders`: other roots of the
     workspace. `answerable`: a person can answer. `copy_of`: the folder that this git worktree is a copy of, "" if it is
-    no worktree. `sandbox`: the kind that confines commands. `network`: commands have network access."""
+    not a worktree. `sandbox`: the kind that confines commands. `network`: commands have network access."""
 
     folder: str
     platform: str

@@ -21,46 +21,58 @@ CALLER_NAME = "python"
 
 
 class OpenOptions(TypedDict, total=False):
-    """What is left out is as the settings say, as for `friday ask`.
-
-    `cwd`: the folder to work in (default: the current one), `add_dirs`: more of them. `model`: `provider/model[:effort]` or an
-    alias. `profile`: that of the main agent; `sub_agents`: the only profiles that it may delegate to. `mode`, `allow`, `deny`:
-    its rights. `trusted`: treat the folder as trusted in this session. `resume`: a unique prefix of the id of a session.
-    `subagent_model`, `fallback_model`, `service_tier`, `config_file`, `mcp_config`, `no_mcp`: as on the command line.
-
-    `max_tokens`, `max_cost` (US dollars): for the whole session. `max_turns`, `timeout_s` (active seconds): of the main agent,
-    for one prompt.
-
-    `attended`: permissions and questions are events, and wait for `OpenSession.answer`. Without it what would be asked is denied.
-    `can_use`: is asked about every call of every agent, and can refuse it. `tools`: functions that `tool` has made into tools.
-    `hooks`: functions by the event of docs/hooks.md. `env`: replaces the environment of the process."""
+    """The options of a session. An option that is left out is as the settings say, as for `friday ask`."""
 
     cwd: str | os.PathLike[str]
+    """The folder to work in; default: the current one."""
     add_dirs: Sequence[str | os.PathLike[str]]
+    """More folders to work in."""
     model: str | None
+    """`provider/model[:effort]` or an alias."""
     effort: Effort | None
     subagent_model: str | None
+    """The model of sub-agents whose profile does not name one."""
     fallback_model: str | None
+    """The model to continue with if the first one stays overloaded."""
     service_tier: ServiceTier | None
+    """The tier of the service that requests are sent to."""
     profile: str | None
+    """The profile of the main agent."""
     sub_agents: Sequence[str] | None
+    """The only profiles that the main agent may delegate to."""
     mode: Mode | None
     allow: Sequence[str]
+    """Permission rules such as `bash(git *)`."""
     deny: Sequence[str]
+    """Rules for calls that are always refused."""
     trusted: bool
+    """Treat the folder as trusted in this session."""
     resume: str | None
+    """A unique prefix of the id of a session."""
     max_tokens: int | None
+    """For the whole session."""
     max_cost: float | None
+    """US dollars for the whole session."""
     max_turns: int | None
+    """Turns of the main agent, for one prompt."""
     timeout_s: float | None
+    """Active seconds of the main agent, for one prompt."""
     attended: bool
+    """Permissions and questions are events and wait for `OpenSession.answer`. Without it, what would be asked is denied."""
     can_use: CanUse | None
+    """Is asked about every call of every agent, and can refuse it."""
     tools: Sequence[OwnTool]
+    """Functions that `tool` has made into tools."""
     hooks: Mapping[str, Sequence[HookFunction]]
+    """Functions by the event of docs/hooks.md."""
     mcp_config: Sequence[str]
+    """Files or JSON with more MCP servers."""
     no_mcp: bool
+    """Use only the servers of `mcp_config`."""
     config_file: str | os.PathLike[str] | None
+    """A settings file to use instead of the user's."""
     env: Mapping[str, str] | None
+    """Replaces the environment of the process."""
 
 
 def session_options(given: OpenOptions, *, resume: str | None) -> Options:
@@ -76,7 +88,7 @@ def session_options(given: OpenOptions, *, resume: str | None) -> Options:
     if len({tool.name for tool in tools}) < len(tools):
         raise UsageError("tools: two of them have the same name.")
     if (mode := given.get("mode")) not in (None, *MODES):
-        raise UsageError(f"mode: {mode!r} is none of {', '.join(MODES)}.")
+        raise UsageError(f"mode: {mode!r} is not one of {', '.join(MODES)}.")
     config_file = given.get("config_file")
     return Options(
         Path(given.get("cwd") or "."),

@@ -18,29 +18,35 @@ from friday_cli.view.items import DeniedCall
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How the newest run of an agent ended. `agent` is its path in `session`. `text` is its answer, `data` the same as JSON data
-    if a schema was given and it fits. `partial`: the agent did not finish the text. `reason` says why the run ended, `error`
-    what went wrong.
-
-    `usage` and `cost` (US dollars, None if a price is unknown) are those of the agent and all below it, over their lives.
-    `receipt` is what Friday saw the agent do, `findings` its claims with evidence. `agents` are its own sub-agents, `denials`
-    the calls of it and all below it that were denied."""
+    """The end of an agent's newest run."""
 
     session: str
     agent: str
+    """Its path in `session`."""
     profile: str
     status: Status
     reason: StopReason
+    """Why the run ended."""
     text: str = ""
+    """Its answer."""
     data: Any = None
+    """The answer as JSON data, if a schema was given and it fits."""
     partial: bool = False
+    """The agent did not finish the text."""
     error: str = ""
+    """What went wrong."""
     usage: Usage = Usage()
+    """Of the agent and all below it, over their lives."""
     cost: float | None = None
+    """US dollars of `usage`; None if a price is unknown."""
     receipt: Receipt = Receipt()
+    """What Friday saw the agent do."""
     findings: tuple[Finding, ...] = ()
+    """Its claims with evidence."""
     agents: tuple[AgentResult, ...] = ()
+    """Its own sub-agents."""
     denials: tuple[DeniedCall, ...] = ()
+    """The denied calls of it and of all below it."""
 
     @property
     def ok(self) -> bool:

@@ -20,7 +20,7 @@ from . import output
 from .help import HelpCommand, HelpGroup
 from .session_args import AGENT, JSON, NAME, YES
 
-HELP = """All sessions: which need you, work, have ended; answer.
+HELP = """List all sessions: which need you, work, or have ended; answer.
 
 \b
 friday agents                 the list (live in a terminal)
@@ -32,7 +32,7 @@ friday agents resume --all    continue what a crash interrupted
 
 Start one with `friday ask -b "TASK"`; open one with `friday attach ID`. `--host HOST` does all of this on another machine, through ssh."""
 DAY_S = 86_400.0
-CONTINUE = "You were interrupted: the process ended. Look at what is done, and go on with the task."
+CONTINUE = "You were interrupted: the process ended. Check what is already done, then continue the task."
 ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "session": "allow", "always": "allow"}
 R = TypeVar("R")
 
@@ -134,7 +134,9 @@ class _ScreenActions:
             subprocess.run, words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if ran.returncode:
-            raise UsageError((ran.stderr or ran.stdout).strip().removeprefix("friday: ") or "It did not begin.")
+            raise UsageError(
+                (ran.stderr or ran.stdout).strip().removeprefix("friday: ") or "The new session did not start."
+            )
         return ran.stdout.partition("session ")[2].partition(" ")[0]
 
 
@@ -196,7 +198,7 @@ def answer(
     words: str = typer.Argument(
         metavar="ANSWER", help="yes, no, session or always; for a question its answer, or the number of a choice."
     ),
-    reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why not: the agent reads it."),
+    reason: str = typer.Option("", "--reason", metavar="TEXT", help="The reason for a no; the agent reads it."),
 ) -> None:
     """Answer a question of a session. The id keeps the answer from meaning another question."""
 
@@ -224,7 +226,7 @@ async def _answer(session: Any, question: str, words: str, reason: str, choices:
     if question.startswith("p"):
         decision = ANSWERS.get(words.lower())
         if decision is None:
-            raise UsageError(f"{words!r} does not answer a permission request.", hint=f"Say {', '.join(ANSWERS)}.")
+            raise UsageError(f"{words!r} is not an answer to a permission request.", hint=f"Say {', '.join(ANSWERS)}.")
         scope = words.lower() if words.lower() in ("session", "always") else "once"
         given = ApprovalAnswer(decision, scope, reason)  # type: ignore[arg-type]
     elif words.isdecimal() and 0 < int(words) <= len(choices):
@@ -302,14 +304,18 @@ def resume(
     if name:
         rows = [row for row in rows if row.id.startswith(name)]
     elif not everything:
-        raise UsageError("Which one?", hint=f"Name a session, or use --all. `{typed('friday agents')}` lists them.")
+        raise UsageError(
+            "No session was named.", hint=f"Name a session, or use --all. `{typed('friday agents')}` lists them."
+        )
     if not rows:
         raise UsageError("No such session was interrupted." if name else "No session was interrupted.")
     for row in rows:
         output.show(
             f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {price(row)} so far; {row.model}, mode {row.mode or 'ask'})"
         )
-    output.show("Each goes on with its model and mode, and may cost what its task needs; limits of your settings hold.")
+    output.show(
+        "Each continues with its model and mode, and may cost as much as its task needs; the limits in your settings apply."
+    )
     if output.confirm(f"Resume {pluralize(len(rows), 'session')}?", yes=yes, otherwise="Nothing was resumed"):
         begin = [sys.executable, "-m", "friday_cli", "ask", "-b"]
         ended = [
@@ -340,7 +346,7 @@ async def _reached(name: str, go: Callable[[Any, str], Coroutine[Any, Any, R]], 
     session = await RemoteSession.connect(full) if owner is not None else None
     if session is None:
         where = f"is open in a terminal (process {owner}) that does not listen" if owner else "is not running"
-        hint = hint if owner is None else "Use it there, or let go of it there with /detach."
+        hint = hint if owner is None else "Use it there, or detach it there with /detach."
         raise UsageError(f"Session {full[:8]} {where}.", hint=hint)
     try:
         return await go(session, path)

@@ -52,7 +52,7 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
         )
     name = _service_name(provider)
     path = credentials.set_key(name, _read_key(name))
-    remark(f"saved the key of {name} in {with_tilde(path)}")
+    remark(f"saved the key for {name} in {with_tilde(path)}")
     for row in _rows(name):
         if row.used and row.source != "auth.toml":
             remark(f"warning: {row.source} is set and overrides it")
@@ -75,8 +75,8 @@ def remove(provider: str = _PROVIDER) -> None:
     variables = [row.source for row in _rows(provider) if row.source != "auth.toml"]
     note = f" {variables[0]} in the environment is still used." if variables else ""
     if not credentials.remove_key(provider):
-        raise UsageError(f"No key of {provider!r} in {with_tilde(credentials.auth_path())}.{note}")
-    remark(f"removed the key of {provider}.{note}")
+        raise UsageError(f"No key for {provider!r} in {with_tilde(credentials.auth_path())}.{note}")
+    remark(f"removed the key for {provider}.{note}")
 
 
 def _service_name(provider: str) -> str:
@@ -102,7 +102,7 @@ def _rows(provider: str = "") -> list[credentials.KeyRow]:
 def _read_key(provider: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty():
         try:
-            return getpass(f"Key of {provider} (not shown): ", sys.stderr)
+            return getpass(f"Key for {provider} (not shown): ", sys.stderr)
         except EOFError:
             raise UsageError("No key was entered.") from None
     text = sys.stdin.read(MAX_KEY_CHARS + 1) if sys.stdin is not None else ""

@@ -60,7 +60,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 def check(
     suite: str = SUITE,
-    times: int = typer.Option(3, "--times", metavar="N", min=1, max=100, help="How often each task is checked."),
+    times: int = typer.Option(3, "--times", metavar="N", min=1, max=100, help="How many times each task is checked."),
     trust: bool = TRUST,
 ) -> None:
     """Check a suite: checks must fail before, pass with the reference.
@@ -75,26 +75,35 @@ def run(
     suite: str = SUITE,
     *,
     arms: list[str] = ARMS,
-    model: str = typer.Option("", "--model", "-m", metavar="NAME", help="Model of the arms that name none."),
-    trials: int = typer.Option(3, "--trials", metavar="N", min=1, max=100, help="How often each arm tries each task."),
+    model: str = typer.Option("", "--model", "-m", metavar="NAME", help="Model for arms that do not name one."),
+    trials: int = typer.Option(
+        3, "--trials", metavar="N", min=1, max=100, help="How many times each arm tries each task."
+    ),
     max_cost: float = typer.Option(
         None, "--max-cost", metavar="USD", min=0.000001, help="US dollars for the whole eval."
     ),
-    parallel: int = typer.Option(4, "--parallel", metavar="N", min=1, max=64, help="Trials at the same time."),
-    seed: int = typer.Option(0, "--seed", metavar="N", help="For the order of the trials, and for the statistics."),
+    parallel: int = typer.Option(4, "--parallel", metavar="N", min=1, max=64, help="Trials that run at the same time."),
+    seed: int = typer.Option(
+        0, "--seed", metavar="N", help="Random seed for the order of the trials and the statistics."
+    ),
     against: str = typer.Option(
         "", "--against", metavar="FILE", help="A baseline of `eval save`: fail if an arm is worse."
     ),
     margin: float = typer.Option(
-        0.05, "--margin", metavar="SHARE", min=0, max=1, help="With --against: a loss that is allowed."
+        0.05, "--margin", metavar="SHARE", min=0, max=1, help="With --against: the loss that is tolerated."
     ),
     min_pass: float = typer.Option(
-        None, "--min-pass", metavar="SHARE", min=0, max=1, help="Fail if surely fewer trials pass."
+        None, "--min-pass", metavar="SHARE", min=0, max=1, help="Fail if the share of passed trials is certainly lower."
     ),
     max_errors: float = typer.Option(
-        0.1, "--max-errors", metavar="SHARE", min=0, max=1, help="With more trials without a result nothing is decided."
+        0.1,
+        "--max-errors",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="If more trials than this have no result, nothing is decided.",
     ),
-    lenient: bool = typer.Option(False, "--lenient", help="Exit with 0 where it cannot tell."),
+    lenient: bool = typer.Option(False, "--lenient", help="Exit with 0 if the result is inconclusive."),
     form: str = FORMAT,
     trust: bool = TRUST,
     yes: bool = YES,
@@ -123,9 +132,11 @@ def run(
 
 def from_git(
     *,
-    check: str = typer.Option(..., "--check", metavar="COMMAND", help="What decides, such as 'pytest -q {tests}'."),
+    check: str = typer.Option(
+        ..., "--check", metavar="COMMAND", help="The command that decides, such as 'pytest -q {tests}'."
+    ),
     since: str = typer.Option("", "--since", metavar="REF", help="Only commits after this one."),
-    most: int = typer.Option(20, "--most", metavar="N", min=1, max=500, help="Tasks that are made."),
+    most: int = typer.Option(20, "--most", metavar="N", min=1, max=500, help="The most tasks to make."),
     setup: str = typer.Option("", "--setup", metavar="COMMAND", help="Run once for each task, before the trials."),
     output: str = typer.Option("evals", "--output", metavar="FOLDER", help="Where the suite is written."),
 ) -> None:
@@ -212,7 +223,7 @@ def _with_model(name: str, flags: str, model: str) -> str:
 
 def _require_format(form: str) -> None:
     if form not in FORMATS:
-        raise UsageError(f"--format: {form!r} is none of {', '.join(FORMATS)}.")
+        raise UsageError(f"--format: {form!r} is not one of {', '.join(FORMATS)}.")
 
 
 # ---- what the commands do ---------------------------------------------------------
@@ -250,7 +261,9 @@ async def _from_git(since: str, check: str, setup: str, most: int, output: Path)
         if not found.check.problem:
             kept.append(found.task)
     if not kept:
-        remark(f"none of {pluralize(seen, 'commit')} that change code and tests makes a task; no suite was written")
+        remark(
+            f"none of {pluralize(seen, 'commit')} that change code and tests can be made a task; no suite was written"
+        )
         return 1
     await asyncio.to_thread(write_suite, output, top, kept, check=check, setup=setup)
     remark(
@@ -324,7 +337,7 @@ async def _cancel(name: str) -> None:
             remark(f"eval {batch.id} has ended already")
         else:
             await store.update(batch.id, state="cancelled", reason="it was cancelled")
-            remark(f"eval {batch.id}: no further trial starts")
+            remark(f"eval {batch.id}: no more trials start")
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ def read_arm(name: str, flags: str) -> Arm:
     from friday_cli.evals.arm import Arm
 
     if not re.fullmatch(r"[\w.-]{1,40}", name):
-        raise UsageError(f"--arm: the name {name[:40]!r} has other characters than letters, digits, '.', '-' and '_'.")
+        raise UsageError(f"--arm: the name {name[:40]!r} may only contain letters, digits, '.', '-' and '_'.")
     try:
         words = shlex.split(flags)
     except ValueError as error:

@@ -31,8 +31,8 @@ def register(app: typer.Typer, about: str) -> None:
 
 IMPORT_HELP = """{about}
 
-MCP servers, hooks, permission rules, agents, commands and instructions of your home folder are listed, with what has no counterpart,
-and written after you agreed. What you have already is never changed. Friday reads the files of a project where they are (`friday trust`)."""
+MCP servers, hooks, permission rules, agents, commands and instructions in your home folder are listed, together with what has no counterpart in
+Friday, and written once you agree. What you already have is never changed. Friday reads the files of a project in place (`friday trust`)."""
 
 
 def import_(
@@ -54,13 +54,13 @@ def import_(
         table = [(row.kind, row.name, row.about, row.state or "new") for row in rows]
         output.show_table(("KIND", "NAME", "WHAT", "STATE"), table, wide=("NAME", "WHAT"))
     for line in found.left:
-        output.remark(f"not taken over: {line}")
+        output.remark(f"not imported: {line}")
     for row in new:
         if row.secrets:
-            where = f"the server {row.name} has {', '.join(row.secrets)} written out"
+            where = f"the server {row.name} contains {', '.join(row.secrets)} in plain text"
             output.remark(f"warning: {where}; it is copied to mcp.json, readable by you only")
     if not new:
-        output.remark("nothing new to take over")
+        output.remark("nothing new to import")
         return
     question = f"Write {pluralize(len(new), 'item')} to {with_tilde(config_dir())}?"
     if not output.confirm(question, yes=yes, otherwise="Nothing was written"):

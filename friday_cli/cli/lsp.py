@@ -70,8 +70,9 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
                 known["files"] += f" {path.suffix}"
     rows |= {
         entry.name: {"name": entry.name, "state": "off", "files": "", "from": entry.origin, "where": entry.file}
-        for entry in table.entries if not entry.enabled
-    }  # fmt: skip
+        for entry in table.entries
+        if not entry.enabled
+    }
     if as_json:
         output.show_json({"servers": list(rows.values()), "problems": table.problems})
     elif rows:
@@ -79,7 +80,7 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
         cells = [tuple(row[title] for title in titles) for row in rows.values()]
         output.show_table(tuple(title.upper() for title in titles), cells, wide=("FILES", "WHERE"))
     else:
-        output.remark("no file here is one that a language server is known for; lsp.json can name others (docs/lsp.md)")
+        output.remark("no known language server handles the files here; lsp.json can add others (docs/lsp.md)")
     for problem in table.problems:
         output.remark(problem)
     if not project.ok:
@@ -95,16 +96,16 @@ def _state(context: ProjectContext, project: Trust, *, chosen: bool) -> str:
 def check(
     paths: list[str] = _PATHS,
     since: str = typer.Option(
-        "", "--since", metavar="REF", help="Only problems that are new since a commit.", show_default=False
+        "", "--since", metavar="REF", help="Show only problems that are new since a commit.", show_default=False
     ),
     wait: float = typer.Option(
-        60.0, "--wait", metavar="SECONDS", help="How long an answer may take.", min=0.1, max=3600
+        60.0, "--wait", metavar="SECONDS", help="How long to wait for an answer.", min=0.1, max=3600
     ),
-    warnings: bool = typer.Option(False, "--warnings", help="Also warnings."),
+    warnings: bool = typer.Option(False, "--warnings", help="Show warnings too."),
     trust: bool = _TRUST,
     as_json: bool = JSON,
 ) -> None:
-    """Show what language servers say of files, or of their changes.
+    """Show what language servers report about files, or about their changes.
 
     Exit code 0: no problems; 1: problems; 6: not known.
     """
@@ -132,9 +133,9 @@ def check(
         _show(problems, checks)
     if not checks:
         output.remark(
-            "no changed file that a language server is for"
+            "no language server handles the changed files"
             if since
-            else "no file here that an installed language server is for; `friday lsp list` shows them"
+            else "no installed language server handles the files here; `friday lsp list` shows those that do"
         )
         raise typer.Exit(0 if since and not files else NOT_KNOWN)
     raise typer.Exit(1 if problems else NOT_KNOWN if unknown else 0)

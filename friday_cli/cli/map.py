@@ -55,7 +55,7 @@ def register(app: typer.Typer, _: str) -> None:
         help="Profile of the agents; or status, results, report, retry, cancel.",
         show_default=False,
     )
-    batch = typer.Argument(None, metavar="ID", help="For these: the batch.", show_default=False)
+    batch = typer.Argument(None, metavar="ID", help="The batch, for all but PROFILE.", show_default=False)
     set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
     app.command("map", cls=HelpCommand, help=HELP)(command)
 
@@ -147,7 +147,7 @@ def watch_signals(run: Any, frontend: Any) -> Any:
         if run.at_service:
             stopping.append(asyncio.get_running_loop().create_task(_leave(run, frontend, ask=number == signal.SIGINT)))
         elif len(received) == 1 and number == signal.SIGINT:
-            frontend.note("no further item starts; Ctrl+C again stops those that run")
+            frontend.note("no more items start; press Ctrl+C again to stop those that are running")
         else:
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
 
@@ -162,9 +162,7 @@ async def _leave(run: Any, frontend: Any, *, ask: bool) -> None:
     try:
         if ask and frontend.cancel_at_service(run.at_service):
             await run.cancel_at_service()
-            frontend.note(
-                "cancelled at the service; what it had answered is charged, and collected by the same command"
-            )
+            frontend.note("cancelled at the service; its answers so far are charged; the same command collects them")
         else:
             frontend.note("the requests stay at the service: the same command collects the answers")
     except FridayError as error:
@@ -238,7 +236,7 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
             return 0
         else:
             await store.update(batch.id, state="cancelled", reason="it was cancelled")
-            remark(f"batch {batch.id}: no further item starts")
+            remark(f"batch {batch.id}: no more items start")
             if there := await _cancel_at_service(store, batch.id):
                 remark(f"cancelled {there} at the service; what was answered before is charged")
             return 0

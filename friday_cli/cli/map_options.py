@@ -66,7 +66,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--deferred-rounds",), "int", "Requests of an item that go by batches, at most (8).", "N", group=_RUN),
     Option(("--no-wait",), "flag", "With --deferred: end when all is sent; the same command collects.", group=_RUN),
     Option(("--format", "-f"), "text", "For report: html.", "FORMAT", ("html",), _RUN),
-    Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
+    Option(("--yes", "-y"), "flag", "Do not ask for confirmation; required without a terminal.", group=_RUN),
     Option(
         ("--max-cost",),
         "float",
@@ -84,9 +84,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(("--per-item-tokens",), "int", "Tokens for one item.", "N", group=_LIMITS),
     Option(
-        ("--assume-price",), "flag", "Count a model of unknown price as its vendor's most expensive one.", group=_LIMITS
+        ("--assume-price",),
+        "flag",
+        "Count a model with an unknown price as its vendor's most expensive one.",
+        group=_LIMITS,
     ),
-    Option(("--parallel",), "int", "Items at the same time (8; with --deferred 2,000).", "N", group=_LIMITS),
+    Option(("--parallel",), "int", "Items that run at the same time (8; with --deferred 2,000).", "N", group=_LIMITS),
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
     *(
         _SHARED[name]
@@ -143,7 +146,7 @@ def job_of(values: dict[str, Any], folder: str) -> MapJob:
     if parallel is not None and not 1 <= parallel <= most:
         raise UsageError(f"--parallel must be from 1 to {most}.")
     if sample is not None and sample < 0:
-        raise UsageError("--sample must not be below 0.")
+        raise UsageError("--sample must not be negative.")
     options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
     return MapJob(
         folder,
@@ -186,6 +189,6 @@ def _source(values: dict[str, Any], folder: str) -> tuple[Source, str]:
     names: tuple[Source, ...] = ("items", "glob", "over")
     sources = [name for name in names if values[name] is not None]
     if len(sources) != 1:
-        raise UsageError("Give the items by one of --items, --glob and --over.")
+        raise UsageError("Give the items with one of --items, --glob or --over.")
     (source,) = sources
     return source, values[source]

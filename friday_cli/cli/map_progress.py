@@ -30,7 +30,7 @@ class PlainFrontend:
     def can_confirm(self, about: str) -> None:
         if not self._yes and not (sys.stdin is not None and sys.stdin.isatty()):
             raise UsageError(
-                f"Nothing was started: it needs confirmation, and this is not a terminal. {about}.",
+                f"Nothing was started: this needs your confirmation, and there is no terminal to ask in. {about}.",
                 hint="Add --yes to confirm.",
             )
 
@@ -40,7 +40,7 @@ class PlainFrontend:
             return True
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the event loop waits for the answer too
         try:
-            return confirm(f"{question}. Run them?", yes=False, otherwise="No further item is started")
+            return confirm(f"{question}. Run them?", yes=False, otherwise="No more items are started")
         except KeyboardInterrupt:
             print(file=sys.stderr)
             return False
@@ -57,7 +57,7 @@ class PlainFrontend:
             question = (
                 f"{count:,} requests wait at the service. Cancel them there? No: the same command collects them later"
             )
-            return confirm(question, yes=False, otherwise="They stay there")
+            return confirm(question, yes=False, otherwise="They stay at the service")
         except KeyboardInterrupt:
             print(file=sys.stderr)
             return False

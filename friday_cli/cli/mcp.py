@@ -94,8 +94,8 @@ def login(name: str = NAME, no_browser: bool = _NO_BROWSER) -> None:
 def logout(name: str = NAME) -> None:
     """Remove the stored login to an MCP server."""
     if not remove_logins(name):
-        raise UsageError(f"No login to {sanitize_line(name)} in {with_tilde(logins_dir())}.")
-    output.remark(f"removed the login to {name}")
+        raise UsageError(f"No login for {sanitize_line(name)} in {with_tilde(logins_dir())}.")
+    output.remark(f"removed the login for {name}")
 
 
 def _show_list(entries: Sequence[ServerEntry], problems: Sequence[str]) -> None:
@@ -240,7 +240,7 @@ def _write(name: str, entry: Any, *, project: bool) -> None:
     if secrets:
         risk = "others can read it there" if project else "the file is readable by you only"
         output.remark(
-            f"warning: {', '.join(secrets)} is written out; {risk}. ${{VARIABLE}} in its place keeps it out of the file."
+            f"warning: {', '.join(secrets)} is in plain text; {risk}. ${{VARIABLE}} in its place keeps it out of the file."
         )
     if project:
         output.remark("run `friday trust` to use it")

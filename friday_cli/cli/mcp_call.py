@@ -27,7 +27,7 @@ from .project_context import load_context
 from .session_args import JSON
 
 T = TypeVar("T")
-_REFRESH = typer.Option(False, "--refresh", help="Ask the server again, also if its tools are known.")
+_REFRESH = typer.Option(False, "--refresh", help="Ask the server again, even if its tools are known.")
 
 
 def tools(name: str = NAME, refresh: bool = _REFRESH, as_json: bool = JSON) -> None:

@@ -23,7 +23,7 @@ from .project_context import load_context
 from .session_args import JSON
 
 PRICES = typer.Option(
-    False, "--prices", help="Ask services with a base_url, and OpenRouter, now for their prices, which then count."
+    False, "--prices", help="Ask services with a base_url, and OpenRouter, now for their prices, and use them."
 )
 
 
@@ -60,7 +60,7 @@ def models(as_json: bool = JSON, prices: bool = PRICES, update: bool = UPDATE) -
     for name, listing in listed.items() if prices else ():
         given = sum(model.prices.given for model in listing.models)
         output.remark(
-            f"{name} reports the prices of {given:,} of {len(listing.models):,} models; they count from now on."
+            f"{name} reports the prices of {given:,} of {len(listing.models):,} models; they are used from now on."
         )
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()

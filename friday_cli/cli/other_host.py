@@ -52,5 +52,5 @@ def run_there(argv: list[str]) -> int | None:
     if code == NOT_FOUND:
         print(f"friday: {host} has no `friday` on the PATH of a command by ssh.", file=sys.stderr)
     elif code == NO_CONNECTION:
-        print(f"friday: there is no connection to {host}. What runs there goes on.", file=sys.stderr)
+        print(f"friday: the connection to {host} failed. What runs there keeps running.", file=sys.stderr)
     return code if code >= 0 else 128 - code

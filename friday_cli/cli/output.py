@@ -172,7 +172,8 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            f"{otherwise}: it needs confirmation, and this is not a terminal.", hint="Add --yes to confirm."
+            f"{otherwise}: this needs your confirmation, and there is no terminal to ask in.",
+            hint="Add --yes to confirm.",
         )
     print(f"{sanitize(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()

@@ -12,9 +12,10 @@ import typer
 from friday_cli.agents.agent_rules import profile_rights, session_rules
 from friday_cli.command_safety import AnalysisContext, analyze, network_targets, without_sandbox
 from friday_cli.config.rule_locations import rule_places
+from friday_cli.core.permissions.call_check import CallCheck
 from friday_cli.core.permissions.decision import MODES, PermissionDecision, StepOutcome
 from friday_cli.core.permissions.rule import RuleInput
-from friday_cli.core.permissions.rules import Rules, decide
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
@@ -39,8 +40,8 @@ from .session_args import JSON
 _SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """Names in rules for commands with access beyond the sandbox."""
 ONLY_LOOKS = (
-    "it runs read-only: it can write nothing but its temporary folder, has no network, and reads no secret files."
-    " If it fails because it wanted more, it is asked about"
+    "it runs read-only: it can write only to its temporary folder, has no network, and cannot read secret files."
+    " If it fails because it needed more, you are asked"
 )
 _DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -126,23 +127,24 @@ def explain(
         and permission.decision == "allow"
         and wanted.tool in (GLOB, GREP, LIST_DIR)
     ):
-        output.remark(f"files that {', '.join(map(str, hidden))} names are left out of its result")
+        output.remark(f"files that {', '.join(map(str, hidden))} covers are left out of its result")
     if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)
     if later:
-        output.remark(f"after untrusted content was read: {later}")
+        output.remark(f"after untrusted content has been read: {later}")
     if offered:
         output.remark(f'"always allow" would add {" and ".join(offered)}')
 
 
 def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
     """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
-    taint, arguments = TaintTracker(network_targets), [text.partition(":")[2].strip()]
-    permission = decide(call, arguments, rules, taint)
+    taint = TaintTracker(network_targets)
+    check = CallCheck(call, [text.partition(":")[2].strip()], rules, taint)
+    permission = check.decide_now()
     if permission.decision != "allow":
         return permission, ""
     taint.source = "a web page, for example"
-    later = decide(call, arguments, rules, taint)
+    later = check.decide_now()
     return permission, later.reason if later.decision == "ask" else ""
 
 

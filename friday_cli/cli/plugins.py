@@ -83,7 +83,7 @@ def add(
         output.show(f"sha256 of its {pluralize(len(files.files), 'file')}: {install.whole_hash(files.files)}")
         if before is not None:
             if before.files == files.files:
-                output.remark(f"{found.name} is added already with this content")
+                output.remark(f"{found.name} has already been added with this content")
                 return
             output.show(f"What changes from {before.source}:")
             for line in review.differences(PluginFiles(folder() / found.name, before.files), files):

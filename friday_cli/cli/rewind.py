@@ -157,7 +157,7 @@ def _list(name: str, as_json: bool) -> None:
         show_json(rows)
         return
     if not rows:
-        remark("this session has no message of yours.")
+        remark("you have not written a message in this session.")
         return
     table = [
         (

@@ -84,7 +84,7 @@ def choose_agent(name: str, path: str, agent: str | None) -> str:
 
 
 def require_agent(session: str, path: str, agents: Collection[str]) -> None:
-    """Raises UsageError if a session has no agent `path` ("" is no agent)."""
+    """Raises UsageError if a session has no agent `path` ("" is not an agent)."""
     if path and path not in agents:
         hint = f"Agents: {', '.join(agents) or 'none'}."
         raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=hint)

@@ -166,7 +166,7 @@ def _repair_batches(path: Path) -> None:
     lost = f"; {saved.left_out} rows were damaged and left out" if saved.left_out else ""
     remark(f"recovered {saved.rows['batches']} batches and the work of {saved.rows['items']} items{lost}")
     remark(
-        "a batch that is missing is made again by its command; what it had spent before does not count for its cap then"
+        "run the command of a missing batch again to recreate it; what it spent before then no longer counts towards its cap"
     )
     remark(f"the damaged file is now {with_tilde(str(saved.kept))}")
 

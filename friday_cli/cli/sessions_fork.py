@@ -52,7 +52,7 @@ def fork(
         help="With --step: the profile with which the main agent goes on.",
     ),
     say: str = typer.Option("Continue.", "--say", metavar="TEXT", help="With --step: the message to go on with."),
-    compare: bool = typer.Option(False, "--compare", help="With --step: compare what came of it with the original."),
+    compare: bool = typer.Option(False, "--compare", help="With --step: compare the outcome with the original."),
     yes: bool = YES,
     as_json: bool = JSON,
 ) -> None:
@@ -70,12 +70,13 @@ def fork(
     """
     if step and (at is not None or as_json):
         raise UsageError(
-            "--at and --json do not go with --step.", hint="The step says where; what comes of it is shown."
+            "--at and --json cannot be combined with --step.",
+            hint="The step says where to fork, and the outcome is shown as text.",
         )
     if step:
         raise typer.Exit(_from_step(name, step, model=model, profile=profile, say=say, compare=compare, yes=yes))
     if model or profile or compare or say != "Continue.":
-        raise UsageError("--model, --profile, --say and --compare go with --step.")
+        raise UsageError("--model, --profile, --say and --compare need --step.")
     created = asyncio.run(_fork(name, at))
     if as_json:
         show_json({"session_id": created})
@@ -94,12 +95,12 @@ def _from_step(name: str, step: str, *, model: str, profile: str, say: str, comp
     if not path or not number.isdecimal():
         raise UsageError(f"--step {step}: write an agent and the number of its turn, such as a.2:7.")
     if profile and path != "a":
-        raise UsageError("--profile goes with a step of the main agent: a sub-agent keeps its profile.")
+        raise UsageError("--profile needs a step of the main agent: a sub-agent keeps its profile.")
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be forked.")
     made = asyncio.run(step_fork.prepare(record.id, record.envelopes, path, int(number)))
     for text in made.missing:
-        remark(f"not as it was: {text}")
+        remark(f"not as it was then: {text}")
     if not confirm(
         f"Go on from turn {number} of {path} in {made.folder}?",
         yes=yes or not made.missing,

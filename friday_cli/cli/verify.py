@@ -37,7 +37,7 @@ def register(app: typer.Typer, about: str) -> None:
     app.command("verify", cls=HelpCommand, help=f"{about}\n\n{_HELP}")(verify)
 
 
-_HELP = """The signature must be by somebody in your file of allowed signers; then the tree of the commit and the sha256 of each
+_HELP = """The signature must come from somebody in your file of allowed signers; then the tree of the commit and the sha256 of each
 file are computed again. It proves who says that Friday saw this, not that the work is right.
 
 Exit codes: 0 it matches, 1 it does not, 2 usage error."""
@@ -129,7 +129,7 @@ def _show(folder: Path, statement: Statement, commit: str, after: int) -> list[s
         tree = git(folder, "rev-parse", f"{commit}^{{tree}}").decode().strip()
         if statement.tree != tree:
             problems.append(
-                f"the tree of {commit[:10]} is {tree[:10]}, the receipt is of {statement.tree[:10] or 'no tree'}"
+                f"the tree of {commit[:10]} is {tree[:10]}, the receipt is for {statement.tree[:10] or 'no tree'}"
             )
         else:
             output.show(f"the tree of {commit[:10]} matches")
@@ -137,7 +137,7 @@ def _show(folder: Path, statement: Statement, commit: str, after: int) -> list[s
             output.show_painted((f"! {pluralize(after, 'commit')} after {commit[:10]} is not covered by it", "yellow"))
     names = {name: content_hash(folder, name, name, commit) for name in statement.files}
     bad = [name for name, sha256 in statement.files.items() if names[name] != sha256]
-    problems += [f"{_line(name)} {'has another content' if names[name] else 'is missing'}" for name in bad]
+    problems += [f"{_line(name)} {'has different content' if names[name] else 'is missing'}" for name in bad]
     output.show(f"{len(names) - len(bad)} of {pluralize(len(names), 'file')} match")
     for name in about.changed_since:
         output.show(f"  not covered, changed after the agents: {_line(name)}")
@@ -150,7 +150,7 @@ def _show(folder: Path, statement: Statement, commit: str, after: int) -> list[s
 
 
 def _rerun(folder: Path, statement: Statement, *, yes: bool) -> list[str]:
-    """Repeat the commands; returns those that end otherwise than the receipt says."""
+    """Repeat the commands; returns those that end differently from what the receipt says."""
     runs = {
         run.command: run.exit_code
         for agent in statement.about.agents

@@ -123,7 +123,7 @@ def _after(args: Sequence[ProgramWord], option: re.Pattern[str]) -> list[Program
 
 
 def operands(args: Sequence[ProgramWord]) -> list[ProgramWord]:
-    """The arguments that are no options, with the separate values of options."""
+    """The arguments that are not options, with the separate values of options."""
     return [arg for arg in args if not (arg.known and arg.text.startswith("-"))]
 
 

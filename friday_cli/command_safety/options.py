@@ -20,27 +20,32 @@ class ProgramWord(msgspec.Struct, frozen=True):
 
 
 class ProgramSpec(msgspec.Struct, frozen=True):
-    """The arguments with which a program is read-only.
-
-    `flags`: letters of short options; `values`: short options with a value; `files`: short options whose value is a file.
-    `long`, `long_values`, `long_files`: the same for long options, separated by blanks. `free`: unknown flags are allowed,
-    because no option of the program writes or runs anything. `lead`: the number of first operands that are not paths;
-    `instead`: options that replace those. `text`: no operand is a path. `most`: the maximum number of operands. `data`:
-    operands may be unknown before the command runs.
-    """
+    """The arguments with which a program is read-only. Lists are separated by blanks."""
 
     flags: str = ""
+    """Letters of short options."""
     values: str = ""
+    """Short options with a value."""
     files: str = ""
+    """Short options whose value is a file."""
     long: str = ""
+    """Long options."""
     long_values: str = ""
+    """Long options with a value."""
     long_files: str = ""
+    """Long options whose value is a file."""
     free: bool = False
+    """Unknown flags are allowed, because no option of the program writes or runs anything."""
     lead: int = 0
+    """The number of first operands that are not paths."""
     instead: str = ""
+    """Options that replace those first operands."""
     text: bool = False
+    """No operand is a path."""
     most: int = 1_000
+    """The maximum number of operands."""
     data: bool = False
+    """Operands may be unknown before the command runs."""
 
 
 class ProgramArguments(msgspec.Struct):

@@ -214,7 +214,7 @@ def _one_path(file: Path, start: bytes = b"") -> str:
     """The path in a file of git. Raises ValueError if git may read another one."""
     found = re.fullmatch(re.escape(start) + rb"([^\s\0](?:[^\r\n\0]*[^\s\0])?)[\r\n]*", _bounded(file))
     if found is None:
-        raise ValueError(f"{file.name} names no folder")
+        raise ValueError(f"{file.name} does not name a folder")
     return os.fsdecode(found[1])
 
 

@@ -29,7 +29,7 @@ NOT_SECRET = word_set(
     " HOSTTYPE COLUMNS LINES EDITOR PAGER VIRTUAL_ENV CI GOPATH GOROOT JAVA_HOME NODE_ENV OLDPWD XDG_CONFIG_HOME"
     " XDG_DATA_HOME XDG_CACHE_HOME CONDA_PREFIX PYTHONPATH"
 )
-"""Variables that are no secrets; any other may hold a key."""
+"""Variables that are not secrets; any other may hold a key."""
 
 
 class Word(msgspec.Struct, frozen=True):

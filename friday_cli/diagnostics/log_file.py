@@ -39,7 +39,7 @@ def start_log() -> Path:
 def report_defect(error: BaseException) -> str:
     """One line for the person about an unexpected exception; its traceback is written to the log file."""
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "The system starts no more processes or threads for this user. End some, or raise the limit (ulimit -u)."
+        return "The system does not start any more processes or threads for this user. End some, or raise the limit (ulimit -u)."
     message = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
     try:
         path = start_log()

@@ -67,7 +67,7 @@ def remarks(found: EvalResults) -> Iterator[str]:
         yield f"{row.label}: changed what steers the check: {sanitize_line(', '.join(row.record.steering), LINE)}"
     bad = [row for row in found.rows if row.outcome == "error"]
     if bad:
-        yield f"{pluralize(len(bad), 'trial')} ended for no fault of an agent and {'counts' if len(bad) == 1 else 'count'} for none:"
+        yield f"{pluralize(len(bad), 'trial')} ended through no fault of an agent and {'counts' if len(bad) == 1 else 'count'} for none:"
     for row in bad[:SHOWN]:
         yield f"  {row.label}: {sanitize_line(row.error, LINE)}"
     if missing := sum(row.outcome == "not run" for row in found.rows):

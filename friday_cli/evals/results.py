@@ -46,7 +46,7 @@ class TrialRow(msgspec.Struct, frozen=True):
 
 
 class ArmResult(msgspec.Struct, frozen=True):
-    """What an arm did. `trials` are those with a verdict, `errors` those that ended for no fault of the agent. `pass_k`: the chance that
+    """The results of one arm. `trials` are those with a verdict, `errors` those that ended for no fault of the agent. `pass_k`: the chance that
     `k` trials of a task all pass. Cost in US dollars, tokens and active seconds are those of the trials with a verdict. `unsteady`: tasks
     whose trials ended differently."""
 

@@ -132,7 +132,9 @@ class EvalRun:
         folder = eval_folder(self._env)
         commands = await ConfinedCommands.open(self._suite, folder, settings, self._env)  # type: ignore[arg-type]
         if commands.kind == "none":
-            self._frontend.note("no sandbox: the agents' commands are asked about, and the suite's are not confined")
+            self._frontend.note(
+                "no sandbox: you are asked about the agents' commands, and the suite's are not confined"
+            )
         engine = self._engine = TrialEngine(self._suite, by_key, store, commands, self._env, rescore=self._rescore)
         try:
             batch = await store.batch(job.id)
@@ -201,7 +203,7 @@ class EvalRun:
         if len(self._arms) < 2:
             return ""
         if tasks < FEWEST:
-            return f"Fewer than {FEWEST} tasks show no difference"
+            return f"Fewer than {FEWEST} tasks cannot show a difference"
         more = max(40, 2 * tasks)
         seen, then = (100 * smallest_difference(number, trials) for number in (tasks, more))
         return f"Differences below about {seen:.0f} points will not be seen; {more} tasks would show {then:.0f}"
@@ -231,6 +233,6 @@ async def find_eval(store: MapStore, prefix: str) -> BatchRow:
     """The eval of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
     found = [row for row in await store.batches() if row.job.source == "eval" and row.id.startswith(prefix.lower())]
     if len(found) != 1:
-        problem = f"matches {len(found)} evals" if found else "names no eval of this folder"
+        problem = f"matches {len(found)} evals" if found else "is not an eval of this folder"
         raise UsageError(f"{prefix!r} {problem}.", hint="`friday eval status` lists them.")
     return found[0]

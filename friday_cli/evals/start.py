@@ -129,7 +129,7 @@ class TaskStart:
             for name in self.task.hidden:
                 path = folder / name
                 if not path.is_file() or path.is_symlink():
-                    raise FileError(self.task.name, f"the reference has no file {name}", field="hidden")
+                    raise FileError(self.task.name, f"the reference does not have the file {name}", field="hidden")
                 self._hidden[name] = path.read_bytes(), path.stat().st_mode & 0o777
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -29,27 +29,34 @@ SECONDS = 600.0
 
 
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A task, as its file has it. `task` is its text, or `file` names a file with it. It begins with the `commit` of `repo`, the
-    folder `folder`, or the texts `start` by path. `reference` solves it: a commit of `repo`, a patch, a folder that is laid over the
-    start; or the texts `solution`. `setup` runs once, before the trials; each command of `check` must end with 0. `hidden` are files of the
-    solution that are put in before the check. Tasks of the same origin have the same `group`. `max_cost` in US dollars and `timeout` in
-    active seconds limit a trial."""
+    """A task, as its file has it. It begins with the `commit` of `repo`, the folder `folder`, or the texts `start`."""
 
     name: str = ""
     task: str = ""
+    """Its text."""
     file: str = ""
+    """A file with its text."""
     repo: str = ""
     commit: str = ""
     folder: str = ""
     start: dict[str, str] = {}
+    """Texts by path."""
     setup: str = ""
+    """Runs once, before the trials."""
     check: list[str] = []
+    """Commands that must each end with 0."""
     hidden: list[str] = []
+    """Files of the solution that are put in before the check."""
     reference: str = ""
+    """What solves it: a commit of `repo`, a patch, or a folder that is laid over the start."""
     solution: dict[str, str] = {}
+    """The texts that solve it, by path."""
     group: str = ""
+    """The same for tasks of the same origin."""
     max_cost: float | None = None
+    """US dollars of a trial."""
     timeout: float = SECONDS
+    """Active seconds of a trial."""
 
     @property
     def checks(self) -> list[str]:
@@ -160,13 +167,13 @@ def _task(given: dict[str, Any], folder: Path, where: str, *, line: int = 0) -> 
     if task.file:
         task = msgspec.structs.replace(task, task=_text(folder / task.file), file="")
     if not re.fullmatch(r"[\w.-]{1,80}", task.name):
-        raise refuse(f"the name {task.name[:80]!r} has other characters than letters, digits, '.', '-' and '_'")
+        raise refuse(f"the name {task.name[:80]!r} may only contain letters, digits, '.', '-' and '_'")
     if not task.task.strip():
-        raise refuse("`task` is missing: the text that the agent gets")
+        raise refuse("`task` is missing: the text that the agent receives")
     if not task.check:
         raise refuse("`check` is missing: the commands that decide whether it is solved")
     if sum(map(bool, (task.commit, task.folder, task.start))) != 1:
-        raise refuse("it needs one of `commit`, `folder` and `start`: the files that it begins with")
+        raise refuse("it needs one of `commit`, `folder` or `start`: the files that it begins with")
     if not (task.reference or task.solution):
         raise refuse("`reference` is missing: what solves it (a commit, a patch or a folder), or `solution`")
     if task.timeout <= 0 or (task.max_cost is not None and task.max_cost <= 0):

@@ -83,7 +83,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class TrialWork(msgspec.Struct, frozen=True):
-    """What the agent of a trial did: its session, what it used (US dollars, tokens, active seconds), how many calls were denied,
+    """The work of a trial's agent: its session, what it used (US dollars, tokens, active seconds), how many calls were denied,
     warnings of receipts, and the files that it changed. `capped`: the limit that ended it, "" if none did."""
 
     session: str
@@ -167,7 +167,7 @@ class TrialEngine:
             if done is None and not self._rescore:
                 done, paid = await self._work(trial, start, folder, work.cap)
             if done is None:
-                raise HarnessError("nothing was kept of it, so it cannot be checked again")
+                raise HarnessError("nothing of it was kept, so it cannot be checked again")
             agent = f"{done.session}:a"
             record = await self._judge(trial, start, done, folder)
         except (FridayError, OSError) as error:

@@ -56,7 +56,7 @@ class Importer:
         return "\n".join(lines)
 
     def _imported(self, name: str, chain: tuple[Path, ...]) -> str | None:
-        """The text of the file `name`, None if it is not brought in. Most words with an @ name no file: they are no problem."""
+        """The text of the file `name`, None if it is not brought in. Most words with an @ do not name a file: they are not a problem."""
         where = chain[-1]
         asked = Path(name).expanduser() if name.startswith("~/") else where.parent / name
         try:

@@ -27,7 +27,7 @@ def argument_hint(value: object) -> str:
 
 def fill(text: str, rest: str, names: Sequence[str] = ()) -> str:
     """`text` with its arguments. `$ARGUMENTS` is replaced by `rest`, and `$1` or the name of the first argument by its first
-    word. What names no word that was given stays (`$4,050`, `awk '{print $4}'`). If nothing was replaced, `rest` is appended."""
+    word. A placeholder for a word that was not given stays (`$4,050`, `awk '{print $4}'`). If nothing was replaced, `rest` is appended."""
     try:
         parts = shlex.split(rest)
     except ValueError:  # an unbalanced quote, as in a sentence

@@ -377,7 +377,7 @@ def _inside(path: Path, root: Path) -> Path:
     if not real.is_relative_to(root):
         raise FileError(str(path), "is outside the project, so it cannot be trusted.")
     if real != path and (why := why_left_out(real, root)):
-        raise FileError(str(path), f"is a link that cannot be trusted: of the file behind it, {why}.")
+        raise FileError(str(path), f"is a link that cannot be trusted: for the file behind it, {why}.")
     return real
 
 

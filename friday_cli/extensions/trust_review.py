@@ -143,7 +143,7 @@ def _skill(trust_status: trust.Trust, top: str, below: list[str]) -> str:
 
     sha = trust_status.skills[f"{top}/{files.FILE}"]
     if sha == files.UNTRUSTED:
-        return "a skill that cannot be used: it has too many or too large files, or one that leads out of the project, to a secret or to what git ignores"
+        return "a skill that cannot be used: its files are too many or too large, or one leads out of the project, to a secret or to something that git ignores"
     folder = trust_status.root / top
     raw = contents(folder / files.FILE)
     try:

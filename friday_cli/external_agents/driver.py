@@ -258,7 +258,7 @@ class ExternalDriver:
         connection.notify("session/cancel", {"sessionId": self._session})
         await asyncio.wait([prompt], timeout=CANCEL_S)
         self._close_prompt(await self._settled_prompt())
-        return "" if prompt.done() and not prompt.cancelled() else f"{self.name} did not answer to a cancel."
+        return "" if prompt.done() and not prompt.cancelled() else f"{self.name} did not react to a cancel."
 
     async def _settled_prompt(self) -> Any:
         """The answer of the prompt, None if there is none; it is waited for no longer."""

@@ -106,7 +106,7 @@ class Meter:
             elif words := refusal(self._upstream.wire, request.method, target):
                 await client.answer(404, self._error(words, 404))
             elif (asked := ProgramRequest.read(target, body)) is None:
-                text = "Friday: the body of this request is no JSON object, so it cannot be counted."
+                text = "Friday: the body of this request is not a JSON object, so it cannot be counted."
                 await client.answer(REFUSED, self._error(text))
             else:
                 await self._forward(client, target, headers, body, asked)

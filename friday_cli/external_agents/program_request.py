@@ -50,7 +50,7 @@ class ProgramRequest(NamedTuple):
 
     @staticmethod
     def read(target: str, body: bytes) -> ProgramRequest | None:
-        """The request to `target`; None if its body is no JSON object."""
+        """The request to `target`; None if its body is not a JSON object."""
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError):

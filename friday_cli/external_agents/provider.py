@@ -25,7 +25,7 @@ class ExternalProvider:
         """Raises ProviderError: nothing is sent to a program's model by Friday."""
         for _ in range(0):
             yield NoteChunk("")  # makes this a generator
-        raise ProviderError("config", f"{self.model} is another program, which sends its requests itself.")
+        raise ProviderError("config", f"{self.model} runs another program, which sends its own requests.")
 
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent. What the program sends is priced request by request."""

@@ -37,7 +37,7 @@ def external_tool(name: str) -> Tool:
         _not_run,
         TOOLS[EXTERNAL],
         args=_ExternalArguments,
-        description="What another program does.",
+        description="An action of another program.",
         subjects=lambda args, workspace: (f"{name}:{sanitize_line(args.title, 200)}",),
         title=lambda args: sanitize_line(args.title, 200),
     )
@@ -116,7 +116,7 @@ class Questions:
                 raise PermissionDenied(hooked.stop or "A hook changed this call, and another program would make it.")
         permit = await require_permission(agent, services, call, known, known.wanted, hooked)
         if permit.command:
-            raise PermissionDenied(f"The user wants another command: {permit.command}")
+            raise PermissionDenied(f"The user wants a different command: {permit.command}")
 
     def _log_denied(self, call_id: str, tool: str, reason: str) -> None:
         self._agent.receipt_builder.add(tool, "denied", ToolFacts())

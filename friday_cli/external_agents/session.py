@@ -28,7 +28,7 @@ async def open_session(
     try:
         answer = await connection.request("session/new", place, SESSION_S)
     except RpcError as error:
-        raise ProgramFailed(f"{profile.program} opened no session: {sanitize_line(error.message, 300)}") from None
+        raise ProgramFailed(f"{profile.program} did not open a session: {sanitize_line(error.message, 300)}") from None
     ident = answer.get("sessionId") if isinstance(answer, dict) else None
     if not isinstance(ident, str) or not ident:
         raise ProgramFailed(f"{profile.program} opened a session without an id.")

@@ -94,7 +94,7 @@ class PersonNotifier:
             words = (*command, f"{text} ({sanitize_line(self._cwd.name, 40)})")
             process = await person_program.start(words, self._cwd, stdin=nothing, stdout=nothing, stderr=nothing)
         except (OSError, FridayError) as error:
-            return self._report(f"it cannot be started: {getattr(error, 'strerror', None) or error}")
+            return self._report(f"it could not be started: {getattr(error, 'strerror', None) or error}")
         try:
             code = await asyncio.wait_for(process.wait(), COMMAND_S)
         except TimeoutError:

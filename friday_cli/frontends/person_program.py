@@ -20,7 +20,7 @@ _SIGNS = re.compile(r"[\s;&|()<>`'\"=]+")
 
 async def start(command: Sequence[str], folder: Path, **streams: Any) -> asyncio.subprocess.Process:
     """Start `command` for a session in `folder`, with `streams` as for `asyncio.create_subprocess_exec`. It runs in `/` with no folder
-    of the project on PATH, so a relative name is no file of the project, and it gets no keys. Raises OSError, also for a name of a file
+    of the project on PATH, so a relative name is not a file of the project, and it gets no keys. Raises OSError, also for a name of a file
     in the project, unless agents are asked about that in every mode."""
     from friday_cli.workspace.process.environment import cleaned  # only with such a program
 

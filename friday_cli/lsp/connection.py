@@ -60,7 +60,7 @@ class _Channel:
     def write(self, data: bytes) -> None:
         self._waiting += len(data)
         if self._waiting > MOST_WAITING:
-            raise OSError("the server does not read")
+            raise OSError("the server does not read its input")
         self._queue.put_nowait(data)
 
     async def send(self) -> None:
@@ -321,7 +321,7 @@ class LanguageServer:
             case "client/unregisterCapability" | "window/workDoneProgress/create" | "workspace/diagnostic/refresh":
                 return None  # an error would end some servers
             case "workspace/applyEdit":
-                return {"applied": False, "failureReason": "Friday changes no file for a server."}
+                return {"applied": False, "failureReason": "Friday does not change files for a server."}
             case "window/showDocument":
                 return {"success": False}
         raise RpcError(METHOD_NOT_FOUND, f"{method} is not offered.")

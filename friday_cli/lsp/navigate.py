@@ -127,7 +127,7 @@ class CodeQuestions:
             found = [one for one in found if one.depth == min(two.depth for two in found)]
         if len({one.line for one in found}) > 1:
             where = ", ".join(f"{'.'.join((*one.around, one.name))} in line {one.line + 1}" for one in found[:8])
-            raise ToolError(f"{name} is not the only one: {where}.", hint="Give its line.")
+            raise ToolError(f"{name} occurs more than once: {where}.", hint="Give its line.")
         if found:
             return {"line": found[0].line, "character": found[0].character}
         for number, text in enumerate(lines if not around else ()):

@@ -101,7 +101,7 @@ class RunningServer:
         if self._server is not None:
             return self._server
         if self._failures == MOST_FAILURES - 1 and (wait := AGAIN_S - (loop.time() - self._failed_at)) > 0:
-            raise NotKnown(f"it ended twice, and is started again in {wait:.0f} s: {self.error}")
+            raise NotKnown(f"it ended twice and will be started again in {wait:.0f} s: {self.error}")
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         try:
@@ -173,9 +173,13 @@ class RunningServer:
         stream = self._stream = await self._host.serve(program, f"lsp {entry.name}")
         try:
             return await LanguageServer.start(
-                stream, self.found.root, settings=_settings(self.found), options=entry.options,
-                report=lambda reason: None, start_s=entry.start_s,
-            )  # fmt: skip
+                stream,
+                self.found.root,
+                settings=_settings(self.found),
+                options=entry.options,
+                report=lambda reason: None,
+                start_s=entry.start_s,
+            )
         except NotKnown as error:
             raise NotKnown(f"it did not start: {error}{self._said()}") from None
 

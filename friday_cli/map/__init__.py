@@ -1,1 +1,1 @@
-"""`friday map`: one task for each of many items, under one cap of cost."""
+"""`friday map`: one task for each of many items, under one cost cap."""

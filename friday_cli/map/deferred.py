@@ -100,7 +100,7 @@ class _WaitingRequests:
             return
         first = waiting[0]
         if first.tries >= TRIES:
-            text = f"The service did not serve the request by batch ({why}), {TRIES} times."
+            text = f"The service failed to answer the request in a batch {TRIES} times ({why})."
             self.fail([name], ProviderError("config", text))
         else:
             self.wait(first)
@@ -146,7 +146,7 @@ class DeferredRequests:
                 await self._count(sent)
         if self._flying:
             count = pluralize(self.at_service, "request")
-            self._note(f"{count} of this batch went to the service before: they are collected, not sent again")
+            self._note(f"{count} of this batch were already sent to the service: they are collected, not sent again")
 
     async def reply(self, request: WaitingRequest) -> dict[str, object]:
         """The reply to a request: a stored one, or that of the next batch. Raises ProviderError."""
@@ -223,7 +223,7 @@ class DeferredRequests:
             chosen.setdefault(request.provider, []).append((asked, held))
         if not chosen:
             if not self._flying:
-                text = f"the cap of {self._job.cap.text()} has no room for another request by batch"
+                text = f"the cap of {self._job.cap.text()} has no room for another batched request"
                 self._waiting.fail(list(self._waiting.pending), ProviderError("quota", text))
             return
         for provider, group in chosen.items():
@@ -260,7 +260,7 @@ class DeferredRequests:
             self._waiting.fail([asked.request.name for asked, _ in part], error)
             return
         await self._begun(flight, remote)
-        self._note(f"sent {pluralize(len(part), 'request')} by batch {remote.id}")
+        self._note(f"sent {pluralize(len(part), 'request')} in batch {remote.id}")
 
     async def _begun(self, flight: _InFlight, remote: RemoteBatch) -> None:
         flight.sent = msgspec.structs.replace(flight.sent, remote=remote.id, expires=remote.expires)
@@ -337,7 +337,7 @@ class DeferredRequests:
         self._flying.pop(sent.local)
         await self._requests.close(sent.local)
         for name in left.values():
-            self._waiting.again(name, "it was not served")
+            self._waiting.again(name, "it was not answered")
         await service.remove_files(remote.files)
 
     async def _store(self, sent: SentBatch, page: list[BatchResult], names: dict[str, str]) -> None:

@@ -38,11 +38,11 @@ RESULT_CHARS = 100_000
 ERROR_CHARS = 500
 """Characters of what an agent without a result said that are kept as the reason."""
 NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloaded", "network"))
-"""Failures of a service that say nothing about the item: it waits, and no further item starts."""
+"""Failures of a service that say nothing about the item: it waits, and no more items start."""
 
 
 class ItemTask(msgspec.Struct, frozen=True):
-    """What is to be done for an item, as data that another process could do too. `cap`: what it may spend; where the batch
+    """The work on an item, as data that another process could do as well. `cap`: what it may spend; where the batch
     has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input. `rounds`: its requests go by
     batches of the service, so many at most; 0: at once."""
 
@@ -60,7 +60,7 @@ class ItemTask(msgspec.Struct, frozen=True):
 
 
 class ItemResult(msgspec.Struct, frozen=True):
-    """How the work of an item ended. `stop`: no other work can be done now. `changed`: files were changed."""
+    """The end of the work on an item. `stop`: no other work can be done now. `changed`: files were changed."""
 
     state: Literal["done", "failed", "waiting"]
     result: str = ""

@@ -84,9 +84,7 @@ def _require_inside(archive: tarfile.TarFile) -> None:
     for member in archive:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or any(str(folder) in links for folder in path.parents):
-            raise FridayError(
-                f"The packed folder has a file that would be written outside of it: {member.name[:200]!r}."
-            )
+            raise FridayError(f"The packed folder has a file that would be written outside it: {member.name[:200]!r}.")
 
 
 def bundle_branch(folder: Path, branch: str, head: str) -> bytes:

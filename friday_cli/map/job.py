@@ -16,33 +16,48 @@ Source = Literal["items", "glob", "over", "list", "eval"]
 
 
 class MapJob(msgspec.Struct, frozen=True):
-    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
-    they are, (`list`) a JSON list, or (`eval`) a suite of tasks for `friday eval`. `template` makes the task of an item. `cost` and `tokens` are the caps of the batch, `item_cost` and
-    `item_tokens` those of an item (None: a share of them). `query` gives the items of a SQLite file, `table` is the one in `output` for the
-    results. `deferred`: the most requests of an item that go by batches of the service, 0 for none; without `wait` they are left there. `folder`: where it runs. `options` are those of the session by name."""
+    """A batch, as its command line says it."""
 
     folder: str
+    """Where it runs."""
     profile: str
     source: Source
+    """How `items` names them: a file of JSON lines, a pattern for files, a command whose output lines they are, (`list`)
+    a JSON list, or (`eval`) a suite of tasks for `friday eval`."""
     items: str
     template: str
+    """Makes the task of an item."""
     cost: float | None = None
+    """US dollars for the whole batch."""
     schema: dict[str, Any] | None = None
+    """The JSON Schema of each result."""
     check: str = ""
+    """The command that must exit with 0 for each result."""
     reduce: str = ""
+    """The profile that combines the results."""
     isolation: bool = False
+    """Each item works in a git worktree."""
     item_cost: float | None = None
+    """US dollars for one item; None: a share of `cost`."""
     parallel: int = 8
     sample: int = 5
+    """Items that run before the question."""
     output: str = ""
     options: dict[str, Any] = {}
+    """Options of the session by name."""
     engine: Literal["embedded", "ray"] = "embedded"
     tokens: int | None = None
+    """Tokens for the whole batch."""
     item_tokens: int | None = None
+    """Tokens for one item; None: a share of `tokens`."""
     query: str = ""
+    """The select that gives the items of a SQLite file."""
     table: str = ""
+    """The table in `output` for the results."""
     deferred: int = 0
+    """The most requests of an item that go by batches of the service; 0 for none."""
     wait: bool = True
+    """Without it, deferred requests are left at the service."""
 
     @property
     def cap(self) -> Cap:

@@ -28,7 +28,7 @@ SPARE = 4
 
 
 class BatchForecast(msgspec.Struct, frozen=True):
-    """What `count` items will cost in US dollars, use in tokens and take in seconds: ranges that nine of ten batches end in. `runs`: how
+    """The forecast for `count` items: what they will cost in US dollars, use in tokens and take in seconds: ranges that nine of ten batches end in. `runs`: how
     many earlier ones it is made from; without any the ranges are None. `cost` is None for an unknown price, too."""
 
     count: int

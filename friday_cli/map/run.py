@@ -38,7 +38,7 @@ NEVER = re.compile(r"\s*(?:/bin/|/usr/bin/)?false\s*|\s*exit\s+0*[1-9]\d*\s*")
 
 
 class MapFrontend(Protocol):
-    """How a batch speaks with a person."""
+    """The dialogue of a batch with a person."""
 
     def note(self, text: str) -> None:
         """Show a line."""

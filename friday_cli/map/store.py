@@ -185,7 +185,7 @@ class MapStore:
             raise UsageError("The id of the batch is missing.", hint="`friday map status` lists them.")
         found = [row for row in await self.batches() if row.id.startswith(prefix.lower())]
         if len(found) != 1:
-            problem = f"matches {len(found)} batches" if found else "names no batch of this folder"
+            problem = f"matches {len(found)} batches" if found else "is not a batch of this folder"
             raise UsageError(f"{prefix!r} {problem}.", hint="`friday map status` lists them.")
         return found[0]
 

@@ -17,7 +17,7 @@ WHOLE = "item"
 
 
 class Template:
-    """A text with fields such as `{path}`; `{{` and `}}` are braces. Raises UsageError for a brace that is no field."""
+    """A text with fields such as `{path}`; `{{` and `}}` are braces. Raises UsageError for a brace that is not a field."""
 
     def __init__(self, text: str) -> None:
         self._parts: list[tuple[str, str]] = []

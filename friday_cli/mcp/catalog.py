@@ -36,7 +36,7 @@ class OfferedPrompt(Struct, frozen=True, omit_defaults=True):
 
 
 class Catalog(Struct, frozen=True, omit_defaults=True):
-    """What one server offered at `fetched` (seconds since 1970), for `ttl_s` seconds. `tools` are sorted by name and at most
+    """The tools, resources and prompts that one server offered at `fetched` (seconds since 1970), for `ttl_s` seconds. `tools` are sorted by name and at most
     `MOST_TOOLS`; `offered` counts all. `protocol` is the version spoken, `discovered` the answer to `server/discover` (None:
     the server needs a handshake)."""
 

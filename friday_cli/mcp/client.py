@@ -143,7 +143,8 @@ class ServerClient:
     async def _answered(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.status_code >= 400 else 0
         if response.headers.get("content-encoding", "identity") != "identity":
-            response.stream = LimitedBody(response.stream, 0, "its answer is compressed, which was not asked for")  # type: ignore[arg-type]
+            problem = "its answer is compressed, although Friday did not ask for that"
+            response.stream = LimitedBody(response.stream, 0, problem)  # type: ignore[arg-type]
         elif not response.headers.get("content-type", "").startswith(
             "text/event-stream"
         ):  # its events have a limit each

@@ -60,7 +60,7 @@ class CallEffects(Protocol):
 
 
 class ConnectionHost(msgspec.Struct, frozen=True):
-    """What a connection needs of its session. `start` runs a stdio server. `roots` are the folders that a server is told.
+    """The part of a session that a connection needs. `start` runs a stdio server. `roots` are the folders that a server is told.
     `sign_in` makes the `ServerAuth` of an HTTP server (None: one that uses stored logins). `report` shows a person one line.
     `changed` is called when the server says that its lists changed. `observed(entry, agent, tool)` determines what a call in its block
     does to files (None: nothing)."""

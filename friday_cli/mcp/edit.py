@@ -48,14 +48,16 @@ def _change(path: Path, name: str, entry: dict[str, Any] | None, *, private: boo
             old = path.read_bytes() if path.exists() else b""
             entries = entries_in(str(path), old) if old.strip() else {}
             if entry is not None and name in entries:
-                raise UsageError(f"{path} has a server {name} already.", hint=f"Run `friday mcp remove {name}` first.")
+                raise UsageError(f"{path} already has a server {name}.", hint=f"Run `friday mcp remove {name}` first.")
             if entry is None and name not in entries:
                 raise no_server(name, entries, with_tilde(path))
             text = old.decode("utf-8-sig")
             new = _added(text, name, entry) if entry is not None else _removed(text, name)
             wanted = {**entries, name: entry} if entry is not None else {k: v for k, v in entries.items() if k != name}
             if entries_in(str(path), new.encode()) != wanted:
-                raise FridayError(f"{path} was not changed: a name is in it twice.", hint="Edit the file by hand.")
+                raise FridayError(
+                    f"{path} was not changed: it contains the same name twice.", hint="Edit the file by hand."
+                )
             mark = b"\xef\xbb\xbf" if old.startswith(b"\xef\xbb\xbf") else b""
             kept = path.stat().st_mode & 0o777 if old else mode
             atomic_file.replace_bytes(path, mark + new.encode(), mode=0o600 if private else kept)

@@ -41,7 +41,7 @@ async def ask_url(call: ServerCall, who: str, message: str, url: str) -> bool:
 
 
 async def ask_form(call: ServerCall, who: str, message: str, schema: Mapping[str, Any]) -> dict[str, Value] | None:
-    """The person's values for the fields of `schema`, None if they declined or nobody can answer, or if it is no schema. Each field
+    """The person's values for the fields of `schema`, None if they declined or nobody can answer, or if it is not a schema. Each field
     is a question."""
     values: dict[str, Value] = {}
     head = f"{who} asks:\n{_quoted(message)}"
@@ -68,7 +68,7 @@ async def ask_form(call: ServerCall, who: str, message: str, schema: Mapping[str
 
 
 class _Mark:
-    """An answer that is no value."""
+    """An answer that is not a value."""
 
 
 DECLINED, LEFT_OUT = _Mark(), _Mark()

@@ -77,11 +77,8 @@ class WrittenEntry(
 
 
 class ServerEntry(Struct, frozen=True):
-    """One MCP server as a session uses it: checked, with its variables replaced, so that `env`, `headers`, `args` and `url`
-    can contain secrets. `cwd`: absolute, "" for the folder of the session. `enabled_tools`: None for all. `expose`: None for
-    the default. `sandbox` and `readonly` are what holds: a project's server is always confined and never `readonly`. `network`: it
-    has the network also in the sandbox, as the trust question says.
-    `file`: where it was read, for messages."""
+    """One MCP server as a session uses it: checked, and with its variables replaced, so that `env`, `headers`, `args` and
+    `url` can contain secrets."""
 
     name: str
     transport: Transport
@@ -89,22 +86,29 @@ class ServerEntry(Struct, frozen=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cwd: str = ""
+    """Absolute; "" for the folder of the session."""
     url: str = ""
     headers: dict[str, str] = {}
     timeout_s: float = TIMEOUT_S
     startup_timeout_s: float = STARTUP_TIMEOUT_S
     enabled: bool = True
     enabled_tools: tuple[str, ...] | None = None
+    """None for all."""
     disabled_tools: tuple[str, ...] = ()
     expose: Expose | None = None
+    """None for the default."""
     sandbox: bool = False
+    """Whether it is confined; a project's server always is."""
     network: bool = False
+    """It has the network inside the sandbox as well, as the trust question says."""
     writes: tuple[str, ...] = ()
     readonly: bool = False
+    """Its read-only tools run without asking; never for a project's server."""
     description: str = ""
     oauth: OAuthSettings | None = None
     origin: EntryOrigin = "user"
     file: str = ""
+    """Where it was read, for messages."""
 
     def __repr__(self) -> str:
         return f"ServerEntry({self.name!r}, {self.origin!r})"  # the rest can contain secrets

@@ -48,11 +48,11 @@ async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True, networ
                 response = await client.post(entry.url, json=_PING, headers=_HEADERS)
         except OAuthRegistrationError as failed:
             hint = "If the service gave you a client id, put it into the server's entry as oauth.clientId."
-            text = f"{entry.name} has no login that Friday could register for: {failure_text(failed)}."
+            text = f"Friday could not register for a login to {entry.name}: {failure_text(failed)}."
             raise FridayError(text, hint=hint) from None
         except TimeoutError:
             hint = f"Run `friday mcp login {entry.name}` again."
-            raise FridayError(f"No login to {entry.name} within {CONSENT_S / 60:g} minutes.", hint=hint) from None
+            raise FridayError(f"No login for {entry.name} within {CONSENT_S / 60:g} minutes.", hint=hint) from None
         except (
             LoginRefused,
             OAuthFlowError,

@@ -326,7 +326,7 @@ def failure_text(failed: BaseException) -> str:
         case OAuthTokenError():
             return "the service gave no token"
         case OAuthFlowError() | ValueError():
-            return "its answers do not fit a login"
+            return "its answers are not those of a login"
         case httpx2.ConnectError() if UNTRUSTED in str(failed):
             return f"its certificate is not trusted. {TRUST_HINT}"
         case httpx2.ConnectError():

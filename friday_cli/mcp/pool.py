@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.messages import CHARS_PER_TOKEN
 from friday_cli.core.protocol.server_calls import LIST, READ, server_of
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
@@ -22,7 +23,6 @@ from friday_cli.core.text.suggest import closest_match
 from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
 from .entry import Expose, ServerEntry
-from .exposure import exposure
 from .names import no_server, tool_names
 from .tools import ToolSearch, resource_tools, server_tool
 
@@ -35,6 +35,10 @@ MOST_NAMED = 5
 CHANGE_S, LONGEST_CHANGE_S = 0.3, 5.0
 """Seconds after a server said that its lists changed before they are read: several such messages come at once. It is twice as
 long each further time until the person writes."""
+
+
+DIRECT_TOOLS, DIRECT_TOKENS = 10, 2_000
+"""Tools of one server, and tokens of their definitions, up to which an agent sees them without being asked for."""
 
 
 class ServerRow(msgspec.Struct, frozen=True):
@@ -187,7 +191,7 @@ class ServerPool:
         if late := [s.entry.name for s in unknown if s.reading is not None and not s.reading.done()]:
             names = ", ".join(late)
             self._report(
-                f"MCP: {names} did not answer within {SETTLE_S:g} s. This run goes without; tools that come later are used from your next message on."
+                f"MCP: {names} did not answer within {SETTLE_S:g} s. This run continues without them; tools that arrive later are used from your next message on."
             )
 
     def _take_over(self) -> bool:
@@ -228,7 +232,7 @@ class ServerPool:
             server.newer = found
             if server.catalog is not None and not told:  # one line a message, however often it changes
                 self._report(
-                    f"MCP server {server.entry.name}: {_difference(server.catalog, found)} This holds from your next message on."
+                    f"MCP server {server.entry.name}: {_difference(server.catalog, found)} This applies from your next message on."
                 )
 
     async def idle(self) -> None:
@@ -332,12 +336,24 @@ def _difference(before: Catalog, after: Catalog) -> str:
     added, gone = len(new.keys() - old.keys()), len(old.keys() - new.keys())
     other = [name for name in old if name in new and old[name] != new[name]]
     if not added and not gone and not other:
-        return "it describes itself otherwise than before."
+        return "its description of itself changed."
     more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
     names = ", ".join(sanitize_line(name, 64) for name in other[:MOST_NAMED])
     described = (
-        f" It describes these otherwise than before, and your rules for them still hold: {names}{more}."
+        f" The descriptions of these tools changed, and your rules for them still apply: {names}{more}."
         if other
         else ""
     )
     return f"its tools changed ({added} new, {gone} gone).{described}"
+
+
+def exposure(entry: ServerEntry, tools: Iterable[Tool]) -> Expose:
+    """Whether an agent that may call these tools of a server sees their definitions or searches for them. The right to call them
+    is another matter: it goes down the tree of agents like that to any tool."""
+    if entry.expose is not None:
+        return entry.expose
+    tools = tuple(tools)
+    if len(tools) > DIRECT_TOOLS:
+        return "search"
+    size = sum(len(msgspec.json.encode(tool.spec)) for tool in tools)
+    return "direct" if size <= DIRECT_TOKENS * CHARS_PER_TOKEN else "search"

@@ -183,7 +183,7 @@ class _Collection:
             return
         if name in self._entries:
             hint = "Rename one of them."
-            raise error(source.file, written_name, f"another server has the name {name} already.", hint=hint)
+            raise error(source.file, written_name, f"another server already has the name {name}.", hint=hint)
         self._problems += [EntryNotice(_line(notice)) for notice in notices]
         if written.enabled or written.command or written.url:
             self._entries[name] = self._resolve(name, written, source)

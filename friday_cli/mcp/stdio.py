@@ -96,7 +96,7 @@ def _parsed(line: bytes) -> types.JSONRPCMessage | None:
 
 
 def _too_long(line: LongMessage) -> types.JSONRPCMessage | None:
-    """An error in place of an answer that is too long; None if it is no answer. Raises StreamEnd if it has no id."""
+    """An error in place of an answer that is too long; None if it is not an answer. Raises StreamEnd if it has no id."""
     if not line.head.lstrip().startswith(b"{"):
         return None
     if line.ident is None:

@@ -205,7 +205,7 @@ class ToolSearch:
         async def run(context: ToolContext, args: SearchToolsArguments) -> Output:
             found = self.search(args.query)
             if not found:
-                return Output(f"No tool fits {args.query!r}. The servers are: {self._servers()}.")
+                return Output(f"No tool matches {args.query!r}. The servers are: {self._servers()}.")
             return Output(wrap_untrusted("\n\n".join(map(_described, found)), source="MCP servers"))
 
         counted = f"Finds tools of MCP servers by words, with their arguments. Servers: {self._servers()}."
@@ -245,7 +245,8 @@ class ToolSearch:
     def _known(self, server: str) -> str:
         if server not in self._readable:
             raise ToolError(
-                f"There is no MCP server {server!r} with resources.", hint=f"There are: {', '.join(self._readable)}."
+                f"There is no MCP server {server!r} with resources.",
+                hint=f"Servers with resources: {', '.join(self._readable)}.",
             )
         return server
 
@@ -273,7 +274,7 @@ class ToolSearch:
 
 def _forwarding(name: str, effect: Any, args: type[msgspec.Struct], about: str, forward: Callable[[Any], Any]) -> Tool:
     async def run(context: ToolContext, args: Any) -> Output:
-        raise ToolError(f"{name} runs no tool itself.")
+        raise ToolError(f"{name} does not run tools itself.")
 
     return Tool(run=run, info=ToolInfo(name, effect, exact=True), args=args, description=about, forward=forward)
 

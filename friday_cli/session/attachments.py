@@ -71,7 +71,7 @@ async def attached(
     servers: ServerPool | None = None,
 ) -> tuple[str, tuple[Image, ...], list[str]]:
     """The prompt followed by the text files that it names, its images, and remarks for the person. An `@name` that is
-    no file of the workspace stays as it is, and so is one in a quoted line or a code block. What a rule denies or asks about is
+    not a file of the workspace stays as it is, and so is one in a quoted line or a code block. What a rule denies or asks about is
     not attached. `@SERVER:URI` names a resource of one of `servers`, and a prompt that begins with `/mcp__SERVER__PROMPT` one of
     theirs. At the start it names the profile if it is one of `profiles`; `@./NAME` always names the file."""
     text, typed = prompt.text, prompt.text if prompt.typed is None else prompt.typed
@@ -99,7 +99,7 @@ async def attached(
             found = await _find(name, workspace)
             if found is None:
                 if meant and name.startswith(rest.split()[0][1:]):
-                    remarks.append(f"@{name}: no profile and no file, so it is text. Did you mean @{meant}?")
+                    remarks.append(f"@{name} is neither a profile nor a file, so it stays text. Did you mean @{meant}?")
                     meant = ""
                 elif "/" in name or "." in name.strip("."):
                     remarks.append(f"@{name}: not attached: the workspace has no such file.")

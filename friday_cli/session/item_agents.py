@@ -163,7 +163,7 @@ class ItemAgents:
         if isinstance(provider, ServiceProvider) and provider.path in BATCHES and not provider.endpoint.platform:
             return provider
         raise UsageError(
-            f"--deferred: {provider.name}/{provider.model} has no batch interface that Friday knows.",
+            f"--deferred: {provider.name}/{provider.model} does not have a batch interface that Friday knows.",
             hint="Anthropic and OpenAI have one, with a key of your own; leave --deferred out for other services.",
         )
 

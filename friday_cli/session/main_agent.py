@@ -43,7 +43,7 @@ NAMED_FILES = 20
 
 
 class PromptExtras(TypedDict, total=False):
-    """What may come with a message of the user. `task`: the text the person typed, if the message has more. `images`:
+    """The optional parts of a message of the user. `task`: the text the person typed, if the message has more. `images`:
     attached images. `schema`: a JSON Schema that the answer must fit. `restriction`: limits every agent, in addition to all
     rules, until the next message."""
 

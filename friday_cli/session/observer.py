@@ -81,7 +81,7 @@ class SessionObserver:
         if self.owner_pid is None:
             return UsageError(f"{name} is no longer open in another process.", hint="Take it over to continue it here.")
         return UsageError(
-            f"{name} is open in another friday process (pid {self.owner_pid}); this window only shows it.",
+            f"{name} is open in another friday process (pid {self.owner_pid}); this window is read-only.",
             hint="Close it there to continue it here.",
         )
 

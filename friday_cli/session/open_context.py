@@ -44,16 +44,7 @@ MapToolMaker = Callable[..., Callable[[SubagentTree], Tool]]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
-    `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
-    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
-    files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
-    calls. `program`: what the Python program gives that opens the session in its own process. `steering`: the folder that
-    stands for `cwd` where files of the project are read that steer agents; they are trusted. `needs_sandbox`: refuse to open
-    where commands would not be confined, unless the settings say so. `map_tool` makes the tool for batches. `below`: the profile of the agents
-    that are to be started below the main agent; if another program does their work, no model of Friday's own is needed. If it is `profile`
-    too, such an agent becomes the only sub-agent of a main agent that sends nothing. `answers`: what answers in place of models, tools and
-    people in a replay, of which nothing is saved."""
+    """The options of a session, as a frontend was given them; None or empty: as the settings say."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -64,20 +55,36 @@ class Options(msgspec.Struct, frozen=True):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     attended: bool = False
+    """Whether a person can answer questions."""
     trusted: bool = False
+    """Treat the folder as trusted in this session."""
     resume: str | None = None
+    """The whole id of a session."""
     config_file: Path | None = None
     flags: dict[str, object] = {}
+    """Settings of the command line by dotted name."""
     sub_agents: tuple[str, ...] | None = None
+    """The only profiles that the main agent may delegate to."""
     mcp_config: tuple[str, ...] = ()
+    """Files or JSON with MCP servers."""
     no_mcp: bool = False
+    """Use only the servers of `mcp_config`."""
     caller: Caller | None = None
+    """The program that makes the main agent's calls."""
     program: Program | None = None
+    """What a Python program adds that opens the session in its own process."""
     steering: Path | None = None
+    """The folder used instead of `cwd` to read files of the project that steer agents; they are trusted."""
     needs_sandbox: bool = False
+    """Refuse to open where commands would not be confined, unless the settings say so."""
     map_tool: MapToolMaker | None = None
+    """Makes the tool for batches."""
     below: str = ""
+    """The profile of the agents that are to be started below the main agent; if another program does their work, no model
+    of Friday's own is needed. If it equals `profile`, such an agent becomes the only sub-agent of a main agent that
+    sends nothing."""
     answers: RecordedAnswers | None = None
+    """What answers in place of models, tools and people in a replay, of which nothing is saved."""
     now: Callable[[], float] = time.time
     """The time, in Unix seconds."""
     rng: random.Random = msgspec.field(default_factory=random.Random)
@@ -210,7 +217,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     )
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
-        notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}: it holds a key of Friday.",)
+        notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}, which holds a key of Friday.",)
     sandbox = await _sandbox(options, settings, env, cwd)
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SessionStorage(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Where an open session is kept."""
+    """The storage of an open session."""
 
     id: str
     store: Store

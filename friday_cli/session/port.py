@@ -29,7 +29,7 @@ class RunName(msgspec.Struct, frozen=True):
 
 
 class SessionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is so now in a session, beside what its events tell."""
+    """The present state of a session that its events do not tell."""
 
     model: str
     """Of the main agent: `provider/model`."""
@@ -53,7 +53,7 @@ class SessionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RewindReader(Protocol):
-    """What can be read of the person's messages and of the changes of agents."""
+    """Reads the rewind points of a session and the changes of its agents."""
 
     async def points(self) -> list[RewindPoint]:
         """The messages of the person that are part of the conversation now, oldest first."""

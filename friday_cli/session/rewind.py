@@ -247,7 +247,11 @@ def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
     found = points(envelopes)
     if not 1 <= number <= len(found):
         rewound = any(isinstance(envelope.event, Rewound) for envelope in envelopes)
-        none = "It has none now: they were rewound. A rewind can be undone." if rewound else "You wrote none yet."
+        none = (
+            "It has none now because they were rewound. A rewind can be undone."
+            if rewound
+            else "You have not written any yet."
+        )
         have = f"It has {len(found)}, numbered from 1." if found else none
         raise UsageError(f"There is no message {number} in this conversation.", hint=have)
     return found[number - 1]

@@ -27,7 +27,7 @@ class RewindPoint(msgspec.Struct, frozen=True):
 
 
 class RewindResult(msgspec.Struct, frozen=True):
-    """What a rewind did, or would do if not `done`. `point`: the message it goes back to; None if it undoes a rewind.
+    """The result of a rewind, or of a dry run if not `done`. `point`: the message it goes back to; None if it undoes a rewind.
 
     `files`: restored files (`seen` says "restored" or "deleted" for a file that was deleted or created). `conflicts`: files
     that were changed after the agents' last change; with any of them nothing is done until a person decides. `lost`: files

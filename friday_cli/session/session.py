@@ -48,7 +48,7 @@ __all__ = ["Options", "Session"]
 
 
 class ResumeExtras(TypedDict, total=False):
-    """What may come with a message that resumes a sub-agent. `limits.tokens` replaces what is left of its token budget; the
+    """The optional parts of a message that resumes a sub-agent. `limits.tokens` replaces what is left of its token budget; the
     other limits can only be lowered. `schema`: a JSON Schema that the answer must fit."""
 
     limits: Limits

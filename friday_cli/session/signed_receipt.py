@@ -254,7 +254,7 @@ def signer(envelope: SignedEnvelope, allowed: Path) -> str:
         found = _ssh_keygen("-Y", "find-principals", "-s", str(file), "-f", str(allowed), "-n", NAMESPACE)
         names = found.stdout.decode(errors="replace").splitlines()
         if found.returncode or not names:
-            raise FridayError(f"The receipt is signed by a key that {allowed} does not have.")
+            raise FridayError(f"The receipt is signed with a key that is not in {allowed}.")
         words = ("-Y", "verify", "-f", str(allowed), "-I", names[0], "-n", NAMESPACE, "-s", str(file))
         if _ssh_keygen(*words, data=envelope.pae).returncode:
             raise FridayError("The signature does not match: the receipt was changed after it was signed.")

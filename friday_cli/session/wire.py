@@ -85,13 +85,13 @@ def unknown_there(theirs: str) -> UsageError:
     """The error where a request is not known to an owner of another version."""
     return UsageError(
         f"The process of this session runs Friday {theirs} and cannot do this.",
-        hint="`/stop` ends it; `friday attach` then resumes the session with the Friday that is installed.",
+        hint="`/stop` ends it; `friday attach` then resumes the session with the installed Friday.",
     )
 
 
 def other_version(mine: str, theirs: str) -> UsageError:
     """The error where both sides speak another version of this."""
     return UsageError(
-        f"The session runs Friday {theirs}, this is {mine}: they do not understand each other.",
+        f"The session runs Friday {theirs}, this is {mine}: the two cannot talk to each other.",
         hint="Use the same version on both sides, or read the session: `friday sessions show ID --follow`.",
     )

@@ -181,7 +181,7 @@ def publish_new(folder: int, temporary: str, name: str) -> None:
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise ToolError("it was created by another program meanwhile.", hint="Read it first.") from None
+        raise ToolError("another program has created it in the meantime.", hint="Read it first.") from None
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
             raise
@@ -199,7 +199,7 @@ def _require_expected(folder: int, name: str, expect: str | None) -> os.stat_res
             return None
         raise ToolError("it was deleted since it was read.", hint="Create it again if it is still needed.") from None
     if expect is None:
-        raise ToolError("it exists already.", hint="Read it before changing it.")
+        raise ToolError("it already exists.", hint="Read it before changing it.")
     if not found.st_mode & 0o222:
         raise ToolError("it is read-only.", hint="Leave it, or make it writable first if that is intended.")
     digest = hashlib.sha256(_read(folder, name, found.st_size + 1)).hexdigest()

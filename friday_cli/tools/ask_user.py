@@ -55,12 +55,14 @@ async def _hand_in(ctx: ToolContext, plan: str) -> Output:
     kept = await ctx.workspace.keep_output(plan.encode("utf-8", "replace"))
     answer = (await ctx.hand_in(plan)).strip()
     if answer in DO_IT:
-        text = f"{APPROVED} Mode {PLAN_MODES[answer]} holds from now on. Carry the plan out now. It is kept in {kept}."
+        text = (
+            f"{APPROVED} Mode {PLAN_MODES[answer]} applies from now on. Carry out the plan now. It is kept in {kept}."
+        )
     elif answer in PLAN_MODES:
-        text = "The user left mode plan and does not want the plan done. Change nothing, and end your answer shortly."
+        text = "The user left mode plan and does not want the plan carried out. Change nothing, and finish your answer briefly."
     else:
         words = f" The user wrote: {answer}" if answer else ""
-        text = f"The plan is not approved: go on planning, and hand in a better one.{words}"
+        text = f"The plan is not approved: keep planning, and hand in a better one.{words}"
     return Output(text, TextDisplay(answer or "Keep planning"))
 
 

@@ -42,8 +42,8 @@ def map_tool(run: Callable[[ToolContext, MapArguments], Awaitable[Output]]) -> T
         TOOLS[MAP_TASKS],
         args=MapArguments,
         description=(
-            "Run one sub-agent for each of many items (more than about ten) under one cap of cost. The user is asked once. "
-            "Returns counts, the first results and the file with all. What an earlier call has done is not paid again."
+            "Run one sub-agent for each of many items (more than about ten) under one cost cap. The user is asked once. "
+            "Returns counts, the first results and the file with all. Work of earlier calls is not paid again."
         ),
         title=_title,
     )

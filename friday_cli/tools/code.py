@@ -124,7 +124,7 @@ class CodeTools:
             return await self._problems(args, opened)
         if args.action == "hover":
             text = neutralize(await opened.questions.hover(args.name, args.line))[:HOVER]
-            return text or "The server says nothing of it.", text.partition("\n")[0][:LINE]
+            return text or "The server says nothing about it.", text.partition("\n")[0][:LINE]
         places = await opened.questions.places(args.action, args.name, args.line)
         labels = {place.path: _label(ctx.workspace, place.path) for place in places}
         hidden = ctx.withheld([label for label in labels.values() if label])
@@ -216,13 +216,13 @@ class CodeTools:
         if elsewhere:
             names = ", ".join(neutralize_line(ctx.workspace.label(path)) for path in elsewhere[:10])
             more = f" and {len(elsewhere) - 10} more" if len(elsewhere) > 10 else ""
-            rows.append(f"The word {word} stands also in {names}{more}: not changed.")
+            rows.append(f"The word {word} also occurs in {names}{more}: not changed there.")
         return Output("\n".join(rows), DiffsDisplay(shown))
 
     async def _apply(self, ctx: ToolContext, args: RenameArguments) -> Output:
         known, host = self._renames.pop(_key(args, ctx.workspace), None), whole(ctx.workspace)
         if known is None or not isinstance(host, LocalWorkspace):
-            raise ToolError("Call it without apply first: it shows the diff that is written then.")
+            raise ToolError("Call it without apply first: it shows the diff that would be written.")
         steps = await asyncio.to_thread(_steps, host, known.texts)
         await host.apply_writes(steps, agent=ctx.agent)
         for step in steps:

@@ -241,7 +241,7 @@ async def _output(context: ToolContext, args: JobOutputArguments) -> Output:
     job = await context.workspace.job(args.id, agent=context.agent, wait_s=wait_s, until=args.until)
     if not args.until or not (job.running or job.found):
         return _job_output(job)
-    return _job_output(job, "; the line came" if job.found else f"; no such line within {wait_s:g} s")
+    return _job_output(job, "; the line appeared" if job.found else f"; no such line within {wait_s:g} s")
 
 
 async def _kill(context: ToolContext, args: KillArguments) -> Output:

@@ -33,7 +33,7 @@ _ABOUT = (
 
 
 class SkillHost(Protocol):
-    """What the tool needs of the session."""
+    """The part of the session that the tool needs."""
 
     def visible(self, path: str) -> Sequence[Described]:
         """The skills that the agent `path` may load."""

@@ -38,7 +38,7 @@ class AppliedChanges(msgspec.Struct, frozen=True):
 
 
 class WorktreeHost(Protocol):
-    """What the worktree tools of one agent need of the session. All methods raise ToolError."""
+    """The part of the session that the worktree tools of one agent need. All methods raise ToolError."""
 
     def touched(self, path: str, workspace: Workspace) -> Sequence[str]:
         """Every path that applying the changes of the agent `path` would change, as rules name it."""

@@ -10,7 +10,7 @@ from friday_cli.core.protocol.events import Envelope
 
 
 class EventSource(Protocol):
-    """Where the events of a session come from."""
+    """A source of the events of a session."""
 
     @property
     def since(self) -> int:

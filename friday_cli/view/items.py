@@ -181,14 +181,19 @@ class PendingAsk(msgspec.Struct):
 
 
 class DeniedCall(msgspec.Struct):
-    """A denied call. `by` is "person" for a decision of the user, "harness" for a rule."""
+    """A denied call."""
 
     agent: str
+    """The path of the agent that made it."""
     call_id: str
     tool: str
     subject: str
+    """What it was about, such as a command or a path; one line each."""
     reason: str
     by: Literal["person", "harness"]
+    """Who decided: the user, or a rule or mode."""
+    unasked: bool = False
+    """Whether it was denied only because no person could be asked."""
 
 
 class AgentView(AgentState):

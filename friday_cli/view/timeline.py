@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
 
 class AgentTimeline(msgspec.Struct):
-    """What one agent did: `runs` are (start, end) of its runs, `segments` are in the order of their starts."""
+    """The timeline of one agent: `runs` are (start, end) of its runs, `segments` are in the order of their starts."""
 
     path: str
     runs: list[tuple[float, float]] = []

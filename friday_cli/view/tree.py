@@ -20,7 +20,7 @@ from .marks import AGENT_MARKS, agent_mark
 from .state import SessionView, awaited_children
 
 BUSY: dict[str | None, str | None] = {None: "the service is busy", "rate": "rate limit"}
-"""Words for the reasons of a wait for a service that are no words for a person themselves."""
+"""Words for the reasons of a wait for a service that a person would not understand."""
 BATCH_SHOWN = 5
 """A batch with more items does not show those that completed."""
 RESULT_LINES, RESULT_CHARS = 3, 200
@@ -98,7 +98,7 @@ def _first_lines(result: str) -> list[str]:
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """What a row about an agent shows, as data. The strings are in one line and sanitized."""
+    """The row of an agent, as data. The strings are in one line and sanitized."""
 
     path: str
     profile: str
@@ -185,7 +185,7 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
     if (why := agent.waiting.reason) == "cache":
         return "waits for the service to cache the start of its request"
     if why == "batch":
-        return "waits for a batch of the service"
+        return "waits for a batch at the service"
     return f"waits {agent.waiting.wait_s or 0.0:.1f} s: {BUSY.get(why, why)}"
 
 

@@ -33,7 +33,7 @@ def exit_text(code: int | None) -> str:
 def hidden_failure(display: CommandDisplay) -> str:
     """Warns of a pipe whose exit code hides that an earlier part failed; "" for another command."""
     of = sanitize_line(display.exit_of, 20)
-    return of and f"Exit code 0 is that of {of}; an earlier part of the pipe seems to have failed."
+    return of and f"Exit code 0 is from {of}; an earlier part of the pipe seems to have failed."
 
 
 def call_facts(run: ToolRun) -> list[str]:

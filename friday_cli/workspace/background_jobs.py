@@ -22,7 +22,7 @@ class BackgroundJobs:
         """Raise ToolError if the agent has `MAX_RUNNING` commands running."""
         if sum(job.process.running for job in self._jobs.get(agent, {}).values()) >= MAX_RUNNING:
             raise ToolError(
-                f"{MAX_RUNNING} background commands are running already.", hint=f"End one with {BASH_KILL} first."
+                f"{MAX_RUNNING} background commands are already running.", hint=f"End one with {BASH_KILL} first."
             )
 
     def add(self, agent: str, running: RunningCommand) -> None:

@@ -25,7 +25,7 @@ from .sandbox.tamper_check import ScannedFiles
 
 
 class CommandHost(NamedTuple):
-    """What the workspaces of a session share: the settings of commands, and the client of the process supervisor."""
+    """The parts that the workspaces of a session share: the settings of commands, and the client of the process supervisor."""
 
     settings: CommandSettings
     supervisor: SupervisorClient

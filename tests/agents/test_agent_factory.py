@@ -136,7 +136,7 @@ async def test_a_question_that_no_person_can_answer_is_reported_once(
     async with opened(tmp_path, attended=attended) as session:
         await session.prompt("go")
         notices = [notice.text for notice in await of(session, Notice)]
-    said = "a.1 (asker) cannot use ask_user: in this run there is no person who could answer."
+    said = "a.1 (asker) cannot use ask_user: nobody can answer questions in this run."
     assert notices == ([] if attended else [said])
     assert [["ask_user" in [t.name for t in r.tools]] for r in vendor.asked if r.agent != "a"] == [[attended]] * 2
 

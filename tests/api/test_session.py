@@ -232,7 +232,7 @@ async def test_twenty_sessions_in_one_process(harness: Harness) -> None:
     [
         ({"modell": "x"}, "There is no option 'modell'"),
         ({"allow": "bash"}, "allow: expected a list"),
-        ({"mode": "yollo"}, "'yollo' is none of ask, "),
+        ({"mode": "yollo"}, "'yollo' is not one of ask, "),
         ({"deny": ["bsh"]}, "Did you mean bash"),
         ({"resume": "00000000"}, "00000000"),
         ({"hooks": {"PreTool": []}}, "Did you mean PreToolUse"),

@@ -49,7 +49,7 @@ def test_it_names_what_friday_is_installed_with(console: Console) -> None:
 
 @pytest.mark.parametrize(("variable", "model", "level", "text"), [
     ("", "", "note", "none: web_search is not available"), ("", "groq", "note", "none: web_search is not available"),
-    ("", "anthropic", "ok", "anthropic searches for its own models"), ("BRAVE_API_KEY", "anthropic", "ok", "Brave, by BRAVE_API_KEY"),
+    ("", "anthropic", "ok", "anthropic searches the web for its own models"), ("BRAVE_API_KEY", "anthropic", "ok", "Brave, by BRAVE_API_KEY"),
     ("SEARXNG_URL", "", "ok", "SearXNG, by SEARXNG_URL"), ("TAVILY_API_KEY", "", "ok", "Tavily, by TAVILY_API_KEY"),
 ])  # fmt: skip
 def test_it_says_what_searches_the_web(

@@ -190,7 +190,7 @@ def test_no_link_of_an_agent_is_followed(console: Console, tmp_path: Path) -> No
     ("arm", "problem"),
     [
         ("x", "is not NAME='FLAGS'"),
-        ("a b=", "has other characters"),
+        ("a b=", "may only contain letters"),
         ("x=--yolo", "cannot be read"),
         ("x=--cwd /", "cannot be read"),
         ("x='", "No closing quotation"),

@@ -122,7 +122,7 @@ def test_everything_is_shown_and_nothing_is_written_without_a_yes(console: Conso
     assert sorted(console.friday_home.rglob("*")) == before
     assert "hidden-value-1" not in asked.out + asked.err
     assert "x" * 80 not in asked.out + asked.err
-    assert ("env.API_KEY written out" in asked.err) is (assistant == "claude")
+    assert ("env.API_KEY in plain text" in asked.err) is (assistant == "claude")
 
 
 def test_it_is_taken_over_once_and_works(console: Console, assistant: str) -> None:
@@ -163,4 +163,4 @@ def test_it_is_taken_over_once_and_works(console: Console, assistant: str) -> No
 
 def test_a_folder_without_anything_says_so(console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert "nothing new to take over" in console("import", "codex").err
+    assert "nothing new to import" in console("import", "codex").err

@@ -75,7 +75,7 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(piped: Console, a
 @pytest.mark.parametrize(("argv", "words"), [
     (("set", "antropic"), "Unknown provider 'antropic'. Did you mean 'anthropic'?"),
     (("set", "demo"), "needs no key"), (("set",), "Missing argument 'PROVIDER'"),
-    (("remove", "anthropic"), "No key of 'anthropic' in"),
+    (("remove", "anthropic"), "No key for 'anthropic' in"),
 ])  # fmt: skip
 def test_wrong_use(piped: Console, argv: tuple[str, ...], words: str) -> None:
     assert words in piped.refused("auth", *argv)

@@ -240,7 +240,7 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
     assert console.ok("map", "cancel", row[0])
     (_, count) = batches(found)
     assert (count.name, count.text) == ("batches", "1")
-    assert "names no batch of this folder" in console.refused("map", "status", "ffff")
+    assert "is not a batch of this folder" in console.refused("map", "status", "ffff")
     assert "--model: `friday map retry` takes no such option" in console.refused("map", "retry", row[0], "--model", "x")
 
 

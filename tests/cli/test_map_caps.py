@@ -102,6 +102,6 @@ def test_prices_that_a_gateway_reports_count_once_a_person_has_asked_for_them(
     console.ok("models")
     assert "is unknown" in batch(console, lines(2), "--max-cost", "1").err
     shown = console.ok("models", "--prices")
-    assert "anthropic reports the prices of 1 of 2 models; they count from now on." in shown.err
+    assert "anthropic reports the prices of 1 of 2 models; they are used from now on." in shown.err
     ran = batch(console, lines(2), "--max-cost", "1")
     assert [json.loads(line)["cost_usd"] for line in ran.out.splitlines()] == [0.00015, 0.00015]

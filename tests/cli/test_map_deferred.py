@@ -100,7 +100,7 @@ def test_without_waiting_the_same_command_collects(console: Console, service: Ba
         made.looks = 1
     ran = batch(console, lines(5))
     assert (ran.code, len(service.batches)) == (0, 1), ran
-    assert "5 requests of this batch went to the service before" in ran.err
+    assert "5 requests of this batch were already sent to the service" in ran.err
     assert spent(console) == pytest.approx(service.paid, abs=1e-9)
 
 
@@ -181,7 +181,7 @@ def test_a_refused_batch_is_one_line(console: Console, service: BatchService) ->
         (("--engine", "ray"), "Ray"),
         (("--deferred-rounds", "0"), "--deferred-rounds must be from 1 to 100"),
         (("--parallel", "2001"), "--parallel must be from 1 to 2000"),
-        (("--model", "demo"), "has no batch interface"),
+        (("--model", "demo"), "does not have a batch interface"),
     ],
 )
 def test_what_cannot_be_deferred_is_one_line(

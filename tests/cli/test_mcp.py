@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_read_is_named_where_its_servers_are_missing(conso
     (("add", "a", "npx", "-y"), "No such option: -y"), (("add-json", "a", "{bad"), "The entry is not valid JSON"),
     (("add-json", "a", '{"mcpServers": {}}'), "Only the entry of one server is needed."),
     (("add-json", "a", '{"type": "sse", "url": "http://x/"}'), "type: the transport sse is not supported."),
-    (("add", "known", "x"), "has a server known already. Run `friday mcp remove known` first."),
+    (("add", "known", "x"), "already has a server known. Run `friday mcp remove known` first."),
     (("remove", "a"), "There is no MCP server 'a' in ~/friday/mcp.json. Available: known, broken."), (("show", "a"), "There is no MCP server 'a'. Available: known."),
     (("show", "broken"), "mcpServers.broken: needs command (a program) or url (an address)."),
 ])  # fmt: skip
@@ -94,7 +94,7 @@ def test_secrets_are_shown_nowhere_and_their_file_is_private(console: Console, f
     write(file, {})
     file.chmod(0o644)
     added = console.ok("mcp", "add", "web", "https://example.org/", "-H", f"Authorization: Bearer {SECRET}")
-    assert "warning: headers.Authorization is written out; the file is readable by you only." in added.err
+    assert "warning: headers.Authorization is in plain text; the file is readable by you only." in added.err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     console.ok("mcp", "add", "tool", "x", "-e", f"API_KEY={SECRET}")
     for argv in (

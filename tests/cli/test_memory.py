@@ -83,7 +83,8 @@ def test_forgetting_asks_first_and_shows_what(console: Console) -> None:
     refused = console("memory", "forget", one)
     assert (refused.code, refused.out) == (2, f"{one}  first\n")
     assert (
-        refused.error == "Nothing was deleted: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+        refused.error
+        == "Nothing was deleted: this needs your confirmation, and there is no terminal to ask in. Add --yes to confirm."
     )
     asked = console.terminal("memory", "forget", one, says=[("[y/N]", "n\n")])
     assert "nothing was deleted" in asked.out

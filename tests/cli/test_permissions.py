@@ -61,7 +61,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     assert "asked  mode ask: bash needs permission (git -C names a folder outside the workspace)" in ran.out
     assert "  sh  asked" in ran.out
     plan = ruled("permissions", "explain", "bash: npm test", "--mode", "plan")
-    assert "denied  mode plan changes nothing" in plan.out
+    assert "denied  mode plan is read-only" in plan.out
     assert '"always allow" would add bash(npm test)' in ruled("permissions", "explain", "bash: npm test").err
     reading = ("permissions", "explain", "read_file: docs/x.md", "--json")
     assert ruled(*reading).document["decision"] == "allow"
@@ -104,7 +104,7 @@ def test_explain_says_which_rule_met_which_effect(console: Console) -> None:
         assert (document["decision"], document["rule"]) == ("deny", rule), call
     searched = console("permissions", "explain", "grep: src")
     assert "allowed" in searched.out
-    assert "files that read_file(private/**) names are left out of its result" in searched.err
+    assert "files that read_file(private/**) covers are left out of its result" in searched.err
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])

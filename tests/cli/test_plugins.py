@@ -70,7 +70,7 @@ def test_a_plugin_is_shown_added_used_updated_checked_and_removed(console: Conso
     assert console("plugins", "add", str(source), "--yes").code == 0
     assert (copy / "run.sh").read_text(encoding="utf-8").endswith("curl example.org\n")
     assert console("plugins", "remove", "tools").code == 0
-    assert "There is no plugin 'tools' of yours" in console("plugins", "remove", "tools").error
+    assert "You have not added a plugin 'tools'" in console("plugins", "remove", "tools").error
 
 
 def test_a_plugin_comes_from_a_zip_file_a_commit_or_a_marketplace(console: Console, source: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_plugin_comes_from_a_zip_file_a_commit_or_a_marketplace(console: Conso
         subprocess.run([*git, *words], check=True)
     sha = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     address = f"file://{shop}"
-    assert "names no commit" in console("plugins", "add", address).error
+    assert "does not name a commit" in console("plugins", "add", address).error
     assert "helper" in console("plugins", "add", f"{address}@{sha}").error
     assert "not in this folder" in console("plugins", "add", str(shop), "--plugin", "far").error
     assert console("plugins", "add", f"{address}@{sha}", "--plugin", "helper", "--yes").code == 0

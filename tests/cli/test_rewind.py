@@ -66,7 +66,9 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     assert "b.txt +0 -1 (deleted)" in tried.out
     assert (console.project / "b.txt").exists()
     asked = console("sessions", "rewind", worked, "--to", "2")
-    words = "Nothing was changed: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+    words = (
+        "Nothing was changed: this needs your confirmation, and there is no terminal to ask in. Add --yes to confirm."
+    )
     assert (asked.code, asked.error) == (2, words)
     done = console("sessions", "rewind", worked, "--to", "2", "--yes", "--json")
     assert (done.code, done.document["done"], [f["path"] for f in done.document["files"]]) == (0, True, ["b.txt"])
@@ -76,7 +78,7 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     error = console("sessions", "rewind", worked, "--to", "2").error
     assert (
         error
-        == "There is no message 2 in this conversation. It has none now: they were rewound. A rewind can be undone."
+        == "There is no message 2 in this conversation. It has none now because they were rewound. A rewind can be undone."
     )
     assert console("sessions", "rewind", worked, "--undo", "--yes").code == 0
     assert console("sessions", "rewind", worked, "--undo", "--yes").code == 0

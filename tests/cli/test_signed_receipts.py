@@ -76,7 +76,7 @@ def test_a_signed_receipt_in_a_note_is_checked_against_its_commit(console: Conso
     git(console, "notes", "--ref=friday", "copy", "-f", "HEAD~1", "HEAD")
     shown = verify(console, key, "HEAD", code=1)
     assert "✗ the tree of" in shown
-    assert "✗ made.txt has another content" in shown
+    assert "✗ made.txt has different content" in shown
 
 
 def test_a_missing_receipt_fails_only_where_it_is_required(console: Console, session: str, key: Path) -> None:
@@ -146,7 +146,7 @@ def test_without_a_signature_or_a_repository(console: Console, key: Path) -> Non
     assert "is not signed" in verify(console, key, "receipt.json", code=1)
     assert "✓ the receipt matches" in verify(console, key, "receipt.json", "--unsigned")
     (console.project / "made.txt").write_text("changed\n")
-    assert "made.txt has another content" in verify(console, key, "receipt.json", "--unsigned", code=1)
+    assert "made.txt has different content" in verify(console, key, "receipt.json", "--unsigned", code=1)
     assert "not as the agents left it: made.txt" in console.ok("sessions", "receipt").err
 
 

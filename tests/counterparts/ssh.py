@@ -55,13 +55,13 @@ def main() -> int:
             again.until(b"wants to run a command")
             assert "answered" in friday("agents", "--host", "there", "answer", session, question, "yes")
             again.until(b"all done")
-            again.type(b"\x04", until=b"goes on without this terminal")
+            again.type(b"\x04", until=b"continues without this terminal")
             assert again.end() == 0
         print("attached again, and answered by a script meanwhile", flush=True)
         assert (here / "made").exists()
         until(lambda: [row["state"] for row in rows()] == ["ended"])
         assert "all done" in friday("agents", "--host=there", "logs", session)
-        assert "no connection to nowhere" in friday("agents", "--host", "nowhere", code=255)
+        assert "the connection to nowhere failed" in friday("agents", "--host", "nowhere", code=255)
     return 0
 
 

@@ -206,7 +206,7 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harn
         assert outcome.text == "and more"
 
 
-CAPPED = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
+CAPPED = "It cannot get more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
 
 
 @pytest.mark.parametrize(("front", "cap", "limit", "more", "why"), [

@@ -152,7 +152,7 @@ async def test_preloaded_skills_are_in_the_first_message_and_on_the_receipt(harn
     assert list(s.of(AgentFinished, "a.1")[0].receipt.skills) == ["pdf"]
     assert "skill: pdf (sha256" in s.results()[0]
     assert [e.text for e in s.of(Notice, "a.1")] == [
-        "a.1 (low) does not get the skill gone: there is no such skill that it may load."
+        "a.1 (low) does not get the skill gone: no skill of this name exists that it may load."
     ]
 
 
@@ -294,7 +294,7 @@ async def test_a_person_starts_a_skill(harness: Harness) -> None:
         assert "evil.example" not in s.session._parts.shared.services.taint._trusted_hosts
         assert [(e.how, e.name) for e in s.of(SkillLoaded)] == [("person", "pdf")]
         await s.session.prompt("again")
-        assert "Only the user starts the skill pdf, with /pdf." in s.results()[0]
+        assert "Only the user can start the skill pdf, with /pdf." in s.results()[0]
 
 
 def test_the_list_of_2000_skills_keeps_to_its_share_of_the_window() -> None:

@@ -79,7 +79,7 @@ async def test_the_model_is_told_that_a_person_stopped_its_child(
         assert await s.session.stop("a.1", level=level) == 1
         assert (await asking).text == "so be it", "the parent goes on and decides"
     assert s.heard()[1] == (
-        f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
+        f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unless you are asked to."
     )
     assert s.end("a.1") == ("cancelled", "cancelled" if level == "cancel" else "aborted")
     assert s.finished("a.1").result == result

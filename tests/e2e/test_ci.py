@@ -356,7 +356,7 @@ def test_the_action_reads_no_prompt_behind_a_link_of_the_checkout(friday: Friday
     (friday.project / "prompt.txt").symlink_to("/proc/self/environ")
     with github() as url:
         ran = act(friday, url, {}, tmp_path, INPUT_PROMPT_FILE="prompt.txt")
-    assert (ran.code, "leads to another file by a link" in ran.out) == (2, True), ran
+    assert (ran.code, "leads through a link to another file" in ran.out) == (2, True), ran
 
 
 def test_no_module_of_the_checkout_runs_when_friday_is_installed(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, .
     "unknown key": (b'mode = "ask"\nmodle = "opus"\n', 2, "config.toml:2: modle: unknown key. Did you mean model?"),
     "unknown tool in a rule": (
         b'mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', 2,
-        "config.toml:4: permissions.deny: The rule bsh(rm *) names no tool. Did you",
+        "config.toml:4: permissions.deny: The rule bsh(rm *) does not name a known tool. Did you",
     ),
     "unknown model of sub-agents": (b'subagent_model = "gtp-9"\n', 2, "subagent_model: Unknown model 'gtp-9'"),
     "binary config": (b"\xff\xfe\x00model", 2, "config.toml"),

@@ -73,8 +73,8 @@ TORN = "The answer is forty"
 
 CASES: dict[str, Case] = {
     "F1 rate limit": Case(always(refused(429, "rate_limit_error")), 6, "limiting the rate of requests (429)"),
-    "F3 rate limit for 90 s": Case(always(refused(429, "rate_limit_error", retry_after="90")), 1, "asks to wait for 90 s"),
-    "F3 rate limit for an hour": Case(always(refused(429, "rate_limit_error", retry_after="3600")), 1, "asks to wait for 60 minutes"),
+    "F3 rate limit for 90 s": Case(always(refused(429, "rate_limit_error", retry_after="90")), 1, "asks you to wait for 90 s"),
+    "F3 rate limit for an hour": Case(always(refused(429, "rate_limit_error", retry_after="3600")), 1, "asks you to wait for 60 minutes"),
     "F3 a date far off": Case(
         always(refused(429, "rate_limit_error", retry_after="Fri, 31 Dec 2100 23:59:59 GMT")), 1, "days"
     ),

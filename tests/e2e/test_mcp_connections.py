@@ -100,5 +100,5 @@ def test_a_login_by_a_pasted_address(console: Console) -> None:
             told = running.stderr.read()
         assert running.returncode == 0, told
         assert told.endswith(f"friday: logged in to notes: by {service.origin}, for read, renewed by itself\n")
-    assert console.ok("mcp", "logout", "notes").err == "friday: removed the login to notes\n"
-    assert "No login to notes" in console.refused("mcp", "logout", "notes")
+    assert console.ok("mcp", "logout", "notes").err == "friday: removed the login for notes\n"
+    assert "No login for notes" in console.refused("mcp", "logout", "notes")

@@ -149,7 +149,7 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
     assert any("what is [secret]?" in text for text in sent)
     assert any("GIT_TERMINAL_PROMPT" in text and "MYSVC" not in text and "COPY" not in text for text in sent)
     assert any("GIVEN_TOKEN=passed to commands" in text for text in sent)
-    assert "commands do not get MYSVC, COPY: it holds a key of Friday" in ran[0].err
+    assert "commands do not get MYSVC, COPY, which holds a key of Friday" in ran[0].err
     files = [path for path in (friday.home / "data").rglob("*") if path.is_file()]
     kept = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     assert any(text.count("one [secret]") == 900 for text in kept), "the whole output was spilled"

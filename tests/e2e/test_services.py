@@ -85,7 +85,7 @@ def test_a_refused_turn_leaves_the_requests_and_stays_in_the_log(friday: Friday,
     ("answer", "said"),
     [
         (Say("no", stop="refusal"), "refused to answer"),
-        (refused(402, "billing_error"), "cannot be paid"),
+        (refused(402, "billing_error"), "has no credit or quota left"),
         (refused(404, "not_found_error"), "was not found"),
     ],
 )

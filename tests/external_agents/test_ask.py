@@ -104,7 +104,7 @@ def test_a_tool_that_the_profile_lacks_is_refused(robot: Robot) -> None:
         ({"errors": {"initialize": {"code": 1, "message": "no"}}}, "robot refused to begin: no"),
         ({"errors": {"session/new": {"code": -32000, "message": "auth"}}}, "robot needs a login"),
         ({"errors": {"session/prompt": {"code": -32000, "message": "auth"}}}, "robot needs a login"),
-        ({"errors": {"session/new": {"code": 5, "message": "\x1b[31mbad"}}}, "robot opened no session: bad"),
+        ({"errors": {"session/new": {"code": 5, "message": "\x1b[31mbad"}}}, "robot did not open a session: bad"),
         ({"about": {"protocolVersion": 9}}, "does not speak version 1"),
         ({"new": {"sessionId": None}}, "a session without an id"),
     ],
@@ -144,7 +144,7 @@ def test_a_sub_agent_of_a_model_is_such_an_agent_as_well(robot: Robot) -> None:
 
 def test_only_a_profile_of_ones_own_names_a_program() -> None:
     page = "---\nname: x\ndescription: y\nexternal: {}\n---\nPrompt"
-    with pytest.raises(FileError, match="only a profile of your own"):
+    with pytest.raises(FileError, match="only your own profiles"):
         parse("x.md", page.format("{acp: [sh, -c, id]}").encode(), origin="project")
     known = parse("x.md", page.format("codex").encode(), origin="project")
     assert (known.program, known.max_token_budget, known.max_iterations, known.timeout) == ("codex", 200_000, 60, 1800)

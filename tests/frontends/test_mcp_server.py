@@ -185,7 +185,7 @@ async def test_calls_at_the_same_moment_are_as_many_as_one_after_the_other(
         made = await asyncio.gather(*(client.call_tool("delegate_task", call) for _ in range(5)))
     assert sorted(one.is_error for one in made) == [False, False, True, True, True]
     assert {one.content[0].text.partition("\n")[0] for one in made if one.is_error} == {
-        "2 calls are running. Wait for the end of one, or cancel one."
+        "2 calls are running. Wait until one has ended, or cancel one."
     }
 
 

@@ -87,7 +87,7 @@ async def test_a_rename_is_shown_then_written_in_all_files_and_rewound(project: 
         shown, written = (text for _, text in await project.results(session.id, "a"))
         assert "3 files would change" in shown
         assert "-def area 1\n+def size 1" in shown
-        assert "The word area stands also in words.bad: not changed." in shown
+        assert "The word area also occurs in words.bad: not changed there." in shown
         assert written == "Renamed area to size in 3 files.\nscript: no new problems (4 files)"
         smile = (project.project / "\U0001f600.bad").read_text(encoding="utf-8")
         assert smile == "\U0001f600\U0001f600 use size 1\n"
@@ -170,7 +170,7 @@ async def test_the_chat_shows_restarts_and_switches_them(tmp_path: Path, home: P
     async with opened(
         tmp_path, {"a": [turn, {"text": "done"}]}, size=(160, 50), mode="yolo", flags=TRUSTED["flags"]
     ) as chat:
-        await chat.say("/lsp", shows="none was needed so far")
+        await chat.say("/lsp", shows="none has been needed so far")
         await chat.ask("go", shows="script: 1 new problem: new.bad:1 bad: BAD new [bad]")
         await chat.say("/lsp", shows="script: runs, ")
         await chat.say("/lsp restart", shows="1 language server ended")

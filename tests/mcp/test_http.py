@@ -94,7 +94,7 @@ async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tup
         ("stream", "seen"),
         ("long", "its answer is longer than 16 MB"),
         ("crowded", "has more than 500,000 parts"),
-        ("compressed", "its answer is compressed, which was not asked for"),
+        ("compressed", "its answer is compressed, although Friday did not ask for that"),
     ],
 )
 async def test_an_answer_is_limited_and_a_stream_of_events_is_not(

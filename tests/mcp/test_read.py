@@ -229,7 +229,7 @@ def test_two_names_that_are_one_are_a_problem(files: Files) -> None:
     servers = files.read({"my server": {"command": "x"}, "my_server": {"command": "y"}, "日本": {"command": "z"}})
     assert [(entry.name, entry.command) for entry in servers.entries] == [("my_server", "x")]
     assert [problem.partition(": mcpServers.")[2] for problem in servers.problems] == [
-        "my_server: another server has the name my_server already. Rename one of them.",
+        "my_server: another server already has the name my_server. Rename one of them.",
         "日本: cannot be used as a name. Use letters, digits, - and _.",
     ]
 

@@ -257,7 +257,7 @@ async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(harnes
     results = await harness.results(session.id, "a")
     assert [status for status, _ in results] == ["ok", "denied", "ok"]
     texts = [event.text for event in await events(harness, session.id, Notice)]
-    assert "MCP server small: its tools changed (1 new, 0 gone). This holds from your next message on." in texts
+    assert "MCP server small: its tools changed (1 new, 0 gone). This applies from your next message on." in texts
     prefixes = await events(harness, session.id, Prefix)
     assert ["mcp__small__new" in shown([prefix]) for prefix in prefixes] == [False, True]
 

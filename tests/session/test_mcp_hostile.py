@@ -49,8 +49,8 @@ async def test_a_tool_that_is_described_otherwise_is_named_also_beside_new_ones(
         assert session.servers is not None
         await session.servers.idle()
     assert await notices(harness, session.id) == [
-        "MCP server small: its tools changed (1 new, 0 gone). It describes these otherwise than before, and your rules for them"
-        " still hold: echo. This holds from your next message on."
+        "MCP server small: its tools changed (1 new, 0 gone). The descriptions of these tools changed, and your rules for them"
+        " still apply: echo. This applies from your next message on."
     ]
 
 

@@ -115,7 +115,7 @@ async def test_an_agent_waits_for_a_line_of_a_background_command(harness: ToolHa
     fd = os.open(harness.root / "go", os.O_RDWR)
     os.write(fd, b"\n")
     came = await harness.text("bash_output", id="job-1", wait_s=20, until="ready|Serv*port")
-    assert came == "Serving on port 80\n[job-1 still running; the line came]"
+    assert came == "Serving on port 80\n[job-1 still running; the line appeared]"
     os.write(fd, b"\n")
     ended = await harness.text("bash_output", id="job-1", wait_s=20, until="never")
     os.close(fd)

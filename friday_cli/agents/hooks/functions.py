@@ -26,7 +26,7 @@ def hook_functions(functions: Mapping[str, Sequence[HookFunction]]) -> dict[Hook
     for event, given in functions.items():
         if event not in EVENTS:
             near = closest_match(event, EVENTS)
-            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(EVENTS)}."
+            hint = f"Did you mean {near}?" if near else f"Known events: {', '.join(EVENTS)}."
             raise UsageError(f"hooks: there is no event {event!r}.", hint=hint)
         for function in given:
             entry = HookEntry(getattr(function, "__qualname__", "function"), on_failure="block")

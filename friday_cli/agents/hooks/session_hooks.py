@@ -82,7 +82,7 @@ class SessionHooks:
         if changed is None:
             return outcome
         text = mask(sanitize_line(msgspec.json.encode(changed).decode(), SHOWN))
-        note = f"[A hook of the user changed this call before it ran. It ran with: {neutralize_line(text)}]"
+        note = f"[One of the user's hooks changed this call before it ran. It ran with: {neutralize_line(text)}]"
         return msgspec.structs.replace(outcome, arguments=changed, rewritten=f"{tool.name} {text}", note=note)
 
     def _rewrite(
@@ -108,7 +108,7 @@ class SessionHooks:
                         )
                     )
                 except (ToolError, TypeError, ValueError) as error:
-                    words = f"its change of the call is not used: {sanitize_line(str(error), 200)}"
+                    words = f"its change to the call was not applied: {sanitize_line(str(error), 200)}"
                     answer = failed(msgspec.structs.replace(answer, arguments=None, problem=words))
                     events += self._runner.problem(answer, agent, "PreToolUse", call.id)
             checked.append(answer)
@@ -241,7 +241,7 @@ class SessionHooks:
         if outcome.stop:  # `continue: false` wins over a hook that sends back to work
             outcome = msgspec.structs.replace(outcome, decision="")
         if outcome.decision == "deny" and good:
-            done = "was sent back to work" if sent_back < SENT_BACK else "ended all the same, after it was sent back"
+            done = "was sent back to work" if sent_back < SENT_BACK else "ended anyway after it was sent back to work"
             text = f"{agent.path} {done}: {outcome.reason}"
             await self._services.log.emit(agent.path, Notice(sanitize_line(text, 2 * SHOWN)))
         elif main:
@@ -310,7 +310,7 @@ def _marked(answer: Answer) -> str:
     """Context for the model that says where it comes from. That of a project's hook is text of others."""
     if answer.hook.source == "project":
         return wrap_untrusted(answer.context, source=f"hook of the project: {name_of(answer.hook)}")
-    return f"[Added by a hook of the user, {answer.hook.event}: {name_of(answer.hook)}]\n{visible(answer.context)}"
+    return f"[Added by one of the user's hooks, {answer.hook.event}: {name_of(answer.hook)}]\n{visible(answer.context)}"
 
 
 def _for_model(reason: str) -> str:

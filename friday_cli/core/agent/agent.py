@@ -123,7 +123,7 @@ class Conversation(msgspec.Struct, eq=False):
 
 
 class Agent(msgspec.Struct, eq=False):
-    """What every agent has, whoever makes its calls. Tokens and cost count over its life; `max_turns` and `time_s`
+    """One agent, whoever makes its calls. Tokens and cost count over its life; `max_turns` and `time_s`
     (active seconds) are per run."""
 
     path: str
@@ -212,7 +212,7 @@ class StopRun(Exception):
 
 
 class HookOutcome(msgspec.Struct, frozen=True):
-    """What the hooks of one event decided together."""
+    """The combined decision of the hooks of one event."""
 
     decision: Literal["", "allow", "ask", "deny"] = ""
     reason: str = ""

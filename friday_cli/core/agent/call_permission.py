@@ -1,4 +1,5 @@
-"""Asks for the permission that a call needs: rules, the mode and hooks first, then a person."""
+"""Where it is decided whether a call may run: `CallCheck` (rules, mode, untrusted text, hooks) first, then hooks for
+questions, then a person."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..permissions.call_check import CallCheck
-from ..permissions.decision import PermissionDecision
+from ..permissions.decision import PermissionDecision, strictest
 from ..permissions.rule import RuleInput
 from ..protocol.displays import DiffDisplay
 from ..protocol.errors import FridayError, PermissionDenied
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class Permit(NamedTuple):
-    """That a call may run. `read_only`: only where it can change nothing. `command`: a person wants this one instead, which
-    is not judged yet."""
+    """The permission to run a call. `read_only`: only where it can change nothing. `command`: a person wants this command
+    instead, which is not judged yet."""
 
     read_only: bool = False
     command: str = ""
@@ -33,15 +34,15 @@ async def require_permission(
 ) -> Permit:
     """Wait until a call may run. `sent` is as the model sent it, `hooked` what its hooks said. Raises PermissionDenied with
     the reason, StopRun when a hook stops the run."""
-    check = _check(agent, services, known, wanted, hooked)
-    permission = check.decide()
+    check = CallCheck(wanted, known.arguments, agent.rules, services.taint, hooked.grant, _by_hooks(hooked))
+    permission = check.decide_now()
     if permission.decision == "ask" and services.hooks is not None:
         asked = await services.hooks.permission(agent, sent, known.tool, known.arguments, wanted)
         if asked.stop:
             raise StopRun("hook", asked.stop)
         if asked.decision == "allow" and hooked.decision != "ask":
             check = msgspec.structs.replace(check, granted=asked.grant)
-        permission = _stricter(check.decide(), asked)
+        permission = strictest((check.decide_now(), _by_hooks(asked)))
     if permission.decision == "allow":
         return Permit(permission.read_only)
     if permission.decision == "ask" and services.approvals.interactive:
@@ -58,32 +59,22 @@ async def require_permission(
         if answer.decision == "allow" and answer.command and wanted.effect == "run" and "command" in known.arguments:
             return Permit(command=answer.command)
         if answer.decision == "allow":
-            now = check.decide()
+            now = check.decide_now()
             looks = now.decision == "allow" and now.read_only
             return Permit(looks or (wanted.effect == "run" and agent.rules.effective_mode == "plan"))
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
-    reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
-    await services.log.emit(agent.path, Denied(sent.id, wanted.tool, "\n".join(wanted.subjects), reason))
+    unasked = permission.decision == "ask"
+    reason = permission.reason + (", and no person can be asked here" if unasked else "")
+    await services.log.emit(agent.path, Denied(sent.id, wanted.tool, "\n".join(wanted.subjects), reason, unasked))
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
-def _check(
-    agent: Agent, services: Services, known: UnderstoodCall, wanted: RuleInput, hooked: HookOutcome
-) -> CallCheck:
-    def stricter(found: PermissionDecision) -> PermissionDecision:
-        return _stricter(found, hooked)
-
-    return CallCheck(wanted, known.arguments, agent.rules, services.taint, hooked.grant, stricter)
-
-
-def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
-    """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
-    if hooked.decision not in ("deny", "ask") or found.decision == "deny":
-        return found
-    if hooked.decision == "deny":
-        return PermissionDecision("deny", hooked.reason)
-    return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
+def _by_hooks(hooked: HookOutcome) -> PermissionDecision:
+    """The decision of hooks; they allow a call only by a rule that they grant."""
+    if hooked.decision in ("deny", "ask"):
+        return PermissionDecision(hooked.decision, hooked.reason)
+    return PermissionDecision("allow")
 
 
 async def _change(agent: Agent, known: UnderstoodCall) -> DiffDisplay | None:

@@ -334,8 +334,10 @@ class _RepetitionGuard:
         if (circle := self._loops.add(reply, results)) is None:
             return
         if circle.stops:
-            raise StopRun("loop", f"It made {circle} with the same results {circle.rounds} times in a row.")
-        words = f"You made {circle} {circle.rounds} times and got the same results."
+            raise StopRun(
+                "loop", f"It repeated {circle} {circle.rounds} times in a row and got the same results each time."
+            )
+        words = f"You repeated {circle} {circle.rounds} times and got the same results each time."
         await add_system_note(
             self._agent, self._services, f"{NOTE} {words} Try something else, or answer with what you have."
         )

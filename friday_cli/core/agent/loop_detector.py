@@ -39,7 +39,7 @@ class RepeatedRound(msgspec.Struct, frozen=True):
 
 
 class LoopDetector:
-    """Remembers the newest turns. Results that change are no repetition, as those of a background job that is asked for
+    """Remembers the newest turns. Results that change are not a repetition, as those of a background job that is asked for
     its state. A tool of `writing` that succeeds with other arguments is progress."""
 
     def __init__(self, writing: Collection[str] = ()) -> None:

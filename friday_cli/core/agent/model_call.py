@@ -33,7 +33,7 @@ from .prefix_check import broken_prefix, last_request
 
 log = logging.getLogger(__name__)
 
-_FALLS_BACK = {"refusal": "refused to answer", "quota": "cannot be paid", "not_found": "was not found"}
+_FALLS_BACK = {"refusal": "refused to answer", "quota": "has no credit or quota left", "not_found": "was not found"}
 """Failures that are not transient, after which the fallback model is asked, in words."""
 MAX_SEARCHES = 1000
 """Web searches that a service may report for one request."""
@@ -103,7 +103,7 @@ class ModelCall:
         offline_s = services.policy.offline_s if self._other_fallback is None else FALLBACK_AFTER_S
         wait = patience.next_delay(services.rate_limiter(agent.conversation.provider.rate_limit_key), error, offline_s)
         if patience.asked_too_long and error.retry_after and not error.hint:
-            error.hint = f"It asks to wait for {_duration_text(error.retry_after)}."
+            error.hint = f"It asks you to wait for {_duration_text(error.retry_after)}."
         usage = error.usage if isinstance(error.usage, Usage) else Usage()
         received = "" if self.quiet else attempt.reply.text
         failed = AttemptFailed(self.attempts, error.kind, str(error), wait, usage, received)
@@ -162,9 +162,7 @@ class ModelCall:
         agent = self.agent
         if attempt.doubted and not agent.usage_doubted:
             agent.usage_doubted = True
-            text = (
-                f"{agent.model} reported a usage that is not possible: {attempt.doubted}. Usage is estimated instead."
-            )
+            text = f"{agent.model} reported impossible usage: {attempt.doubted}. Friday estimates the usage instead."
             await self.services.log.emit(agent.path, Notice(text, "warning"))
 
 

@@ -34,11 +34,9 @@ def broken_prefix(before: LastRequest, now: LastRequest, usage: Usage) -> Notice
     if not usage.cached or before.cached < LEAST or usage.cache_read >= before.cached // 2:
         return None
     change = _change(before, now)
-    lost = (
-        f"{before.cached - usage.cache_read:,} tokens of the request were not read from the cache of {now.model} again"
-    )
+    lost = f"{before.cached - usage.cache_read:,} tokens that {now.model} had cached were not read from its cache"
     return Notice(
-        f"{lost}: {change or 'nothing changed in it, so the service dropped them'}.",
+        f"{lost}: {change or 'nothing in the request changed, so the service dropped them'}.",
         "warning" if change else "info",
         "cache",
     )
@@ -62,5 +60,5 @@ def _change(before: LastRequest, now: LastRequest) -> str:
         if number >= len(new.messages) or (message is not new.messages[number] and message != new.messages[number]):
             return f"message {number + 1} of the conversation changed"
     if now.at - before.at > KEPT_S:
-        return f"the request before was sent {(now.at - before.at) / 60:.0f} minutes ago"
+        return f"the previous request was sent {(now.at - before.at) / 60:.0f} minutes ago"
     return ""

@@ -44,7 +44,7 @@ class ActiveTime(msgspec.Struct):
 
 
 class AgentState(msgspec.Struct):
-    """What the log says of one agent.
+    """The state of one agent, as the log tells it.
 
     `newest_start` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
     `kept` the newest good result of all its runs.

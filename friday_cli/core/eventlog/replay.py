@@ -50,35 +50,40 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class AgentRecord(AgentState):
-    """What resuming an agent needs from the log.
-
-    `history` is what a provider may be sent next: folded from MessageAdded and Compacted, every call closed, without
-    thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the
-    model in this run, or the result that it handed in. `open` are the calls that run, by id. `turn_seq` is the event
-    number of its newest reply, `results` are the results of the calls of it, by id, that have ended and not joined
-    the history. `inbox` are the messages that never joined the history. `unreported` are ends that an agent above
-    must be told of and was not; `reported`, by call id, those of them that a call reports whose result has not joined
-    the history. `seen_at` is the time of its last event and `seq` its number; `started` and `begun` are those of the
-    start of its newest run, `calls` the numbers of the starts by the calls that started it. Order follows the
-    numbers, because clocks can be set. `marks` has the conversation right before each rewind point, by event number.
-    """
+    """The state of an agent in the log that resuming it needs. Order follows the numbers of events, because clocks can be
+    set."""
 
     started: float = 0.0
+    """The start of its newest run, in Unix seconds."""
     seen_at: float = 0.0
+    """The time of its last event, in Unix seconds."""
     seq: int = 0
+    """The number of its last event."""
     begun: int = 0
+    """The number of the event that started its newest run."""
     calls: dict[str, int] = msgspec.field(default_factory=dict)
+    """By the id of a call that started it: the number of that start."""
     marks: dict[int, Mark] = msgspec.field(default_factory=dict)
+    """The conversation right before each rewind point, by event number."""
     history: list[Message] = msgspec.field(default_factory=list)
+    """What may be sent to a provider next: folded from MessageAdded and Compacted, every call closed, without thinking of
+    another model."""
     prefix: Prefix | None = None
     rules: list[RuleAdded] = msgspec.field(default_factory=list)
     open: dict[str, ToolStarted] = msgspec.field(default_factory=dict)
+    """The running calls, by id."""
     turn_seq: int = 0
+    """The event number of its newest reply."""
     results: dict[str, ToolResult] = msgspec.field(default_factory=dict)
+    """The results of calls of that reply that have ended and not yet joined the history, by id."""
     inbox: list[InboxMessage] = msgspec.field(default_factory=list)
+    """The messages that never joined the history."""
     unreported: list[InboxMessage] = msgspec.field(default_factory=list)
+    """Ends that an agent above must be told of and was not."""
     reported: dict[str, list[InboxMessage]] = msgspec.field(default_factory=dict)
+    """By call id: those ends that a call reports whose result has not joined the history."""
     text: str = ""
+    """The newest text of the model in this run, or the result that it handed in."""
 
     @property
     def task(self) -> str:

@@ -27,7 +27,7 @@ class Waiting(Protocol):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What the request of an agent may use: the `least` that is useful, a `usual` reply, and `most`. `service` and `key` (a
+    """The possible use of an agent's request: the `least` that is useful, a `usual` reply, and `most`. `service` and `key` (a
     name with a hash of the key) are who is paid. `last`: it is a wrap-up, which may use what others leave for it."""
 
     agent: str
@@ -40,14 +40,14 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What is held for a request: at most `amounts` may be used."""
+    """The amounts held for a request: at most `amounts` may be used."""
 
     number: int
     amounts: Amounts
 
 
 class Ledger(Protocol):
-    """What all sessions have used and hold, for one of them. Methods raise StoreError."""
+    """The amounts that all sessions have used and hold, as one of them sees them. Methods raise StoreError."""
 
     on_cap: OnCap
     turn: asyncio.Lock
@@ -91,7 +91,7 @@ async def hold(
     if "cost" in counted and provider.cost(Usage(input=1, output=1)) is None:
         raise ProviderError(
             "config",
-            f"The price of {service}/{provider.model} is unknown, so your cap of cost cannot be kept.",
+            f"The price of {service}/{provider.model} is unknown, so your cost cap cannot be kept.",
             hint="Set `prices` under [providers.NAME] in the config, or use --assume-price, or cap tokens instead.",
         )
 

@@ -82,10 +82,10 @@ class ApprovalQueue:
         is what it would change."""
         from .suggest import lets_through, suggested_rule  # most runs ask nothing
 
-        asks = check is not None and bool(check.decide().rule)
+        asks = check is not None and bool(check.decide_now().rule)
         rule = "" if asks else suggested_rule(call)  # a rule that asks wins over one that allows
         ask_id = self._new_id("p")
-        fits = check is not None and call.effect == "write" and check.decide("edits").decision == "allow"
+        fits = check is not None and call.effect == "write" and check.decide_now("edits").decision == "allow"
         asked = PermissionAsked(
             ask_id,
             call_id,

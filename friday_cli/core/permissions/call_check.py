@@ -1,44 +1,49 @@
-"""The decision on one call, made again whenever it is needed: rules and the mode may change while a person is asked."""
+"""The decision on one call: rules and mode (`Rules.decide`), untrusted text (`Taint`) and hooks; the strictest counts. It is
+made again whenever it is needed, because rules and the mode may change while a person is asked."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
 from ..text.sanitize import sanitize_line
-from .decision import Mode, PermissionDecision
+from .decision import Mode, PermissionDecision, strictest
 from .rule import Rule, RuleInput
-from .rules import Rules, Taint, decide
+from .rules import Rules, Taint
 
 
 class CallCheck(msgspec.Struct, frozen=True):
-    """A call and the rights of the agent that wants to make it. `arguments` are those of the call, for `taint`. `granted` is
-    a rule that counts for this call. `stricter` makes a decision stricter, as hooks did."""
+    """A call and everything that decides whether it may run."""
 
     call: RuleInput
-    arguments: dict[str, Any]
+    arguments: object
+    """Those of the call, for `taint`."""
     rules: Rules
+    """The rights of the agent that wants to make it."""
     taint: Taint
     granted: Rule | None = None
-    stricter: Callable[[PermissionDecision], PermissionDecision] = lambda found: found
+    """An allow rule that counts for this call as one of the session does."""
+    hooked: PermissionDecision = PermissionDecision("allow")
+    """The decision of the hooks that saw the call."""
 
-    def decide(self, mode: Mode | None = None) -> PermissionDecision:
-        """The decision now, or as it would be if the session had another mode."""
+    def decide_now(self, mode: Mode | None = None) -> PermissionDecision:
+        """The decision now, or as it would be if the session had the mode `mode`."""
         rules = self.rules if mode is None else self.rules.in_mode(mode)
-        return self.stricter(decide(self.call, self.arguments, rules, self.taint, granted=self.granted))
+        found = rules.decide(self.call, () if self.granted is None else (self.granted,))
+        if found.decision != "deny" and (reason := self.taint.approval_reason(self.call, self.arguments, rules)):
+            reason = reason if found.decision == "allow" else f"{found.reason}; {reason}"
+            found = PermissionDecision("ask", reason)
+        return strictest((found, self.hooked))
 
     @property
     def passes(self) -> bool:
         """Whether the call is allowed now, without a person."""
-        return self.decide().decision == "allow"
+        return self.decide_now().decision == "allow"
 
     def explain(self, reason: str) -> list[str]:
         """What would run, what it reaches, and which rule or mode asked, in lines of untrusted text. `reason` is why a person
         is asked."""
-        call, found = self.call, self.decide()
+        call, found = self.call, self.decide_now()
         out = ["What would run"]
         steps = call.script.steps if call.script else ()
         out += [line for step in steps for line in _step_lines(step)]

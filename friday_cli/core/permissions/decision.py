@@ -27,7 +27,7 @@ class PermissionDecision(msgspec.Struct, frozen=True):
 
 
 class StepOutcome(NamedTuple):
-    """What one step of `STEPS` found. `whose` says whose rights it looked at: "the session", "profile coder" or a skill's."""
+    """The finding of one step of `STEPS`. `whose` says whose rights it looked at: "the session", "profile coder" or a skill's."""
 
     whose: str
     step: str

@@ -199,7 +199,7 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
 
 
 def _any_address(rule: Rule) -> bool:
-    """Whether a rule for curl names no address: it lets all of them through, and only a rule for some holds options to its words."""
+    """Whether a rule for curl does not name an address: it lets all of them through, and only a rule for some holds options to its words."""
     program, *words = rule.pattern.split()
     return program == "curl" and words[-1:] == ["*"] and all(word.startswith("-") for word in words[:-1])
 

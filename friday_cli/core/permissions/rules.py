@@ -103,10 +103,10 @@ class Rules:
     def decide(self, call: RuleInput, extra: Sequence[Rule] = ()) -> PermissionDecision:
         """The strictest decision of this agent's rights, its ancestors', and those of the skills and commands that narrow
         them. `extra` are rules that count for this call as those of the session do."""
-        from .steps import decide_by_steps  # the steps wait until a call is decided
+        from .steps import decide_by_own_rights  # the steps wait until a call is decided
 
         above = [] if self.parent is None else [self.parent.decide(call, extra)]
-        own = decide_by_steps(self._rights(extra if self.parent is None else ()), call)
+        own = decide_by_own_rights(self._rights(extra if self.parent is None else ()), call)
         found = [*above, own, *(bound.decide(call) for bound in self.narrowed.values())]
         stricter = strictest(found)
         read_only = stricter.decision == "allow" and any(permission.read_only for permission in found)
@@ -202,14 +202,3 @@ class Rules:
             may_load=self.may_load,
             skill_folders=self.skill_folders,
         )
-
-
-def decide(
-    call: RuleInput, arguments: object, rules: Rules, taint: Taint, *, granted: Rule | None = None
-) -> PermissionDecision:
-    """The final decision on a call: that of the rules, made stricter by `taint`. `granted` is an allow rule that counts for
-    this call as one of the session does."""
-    permission = rules.decide(call, () if granted is None else (granted,))
-    if permission.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
-        return PermissionDecision("ask", reason if permission.decision == "allow" else f"{permission.reason}; {reason}")
-    return permission

@@ -68,8 +68,9 @@ class Rights(msgspec.Struct, frozen=True):
         return _denied_by_rule(self, call) or _asked_about_by_rule(self, call)
 
 
-def decide_by_steps(rights: Rights, call: RuleInput) -> PermissionDecision:
-    """The decision of the first step that makes one; the last step always does."""
+def decide_by_own_rights(rights: Rights, call: RuleInput) -> PermissionDecision:
+    """The decision on a call by the rights of one agent alone: that of the first of `STEPS` which makes one; the last one
+    always does."""
     for _, step in STEPS:
         if (found := step(rights, call)) is not None:
             return found
@@ -80,16 +81,16 @@ def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
     """Why a call needs permission in every mode, "" when it does not."""
     for effect in _all_effects(call):
         if effect.effect == "write" and (bad := next(filter(is_protected, effect.subjects), "")):
-            return f"{bad} is protected: asked in every mode"
+            return f"{bad} is protected: needs approval in every mode"
         if effect.effect == "read" and (bad := next(filter(is_secret, effect.subjects), "")):
-            return f"{bad} may hold secrets: asked in every mode"
+            return f"{bad} may hold secrets: needs approval in every mode"
     for step in call.script.steps if call.script else ():
         if step.danger:
-            return f"{step.danger}: asked in every mode"
+            return f"{step.danger}: needs approval in every mode"
         if bad := next((label for label in (*step.writes, *step.changes) if is_protected(label)), ""):
-            return f"{bad} is protected: asked in every mode"
+            return f"{bad} is protected: needs approval in every mode"
         if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
-            return f"{bad} may hold secrets: asked whatever a rule allows"
+            return f"{bad} may hold secrets: needs approval whatever the rules allow"
     return ""
 
 
@@ -126,7 +127,7 @@ def _denied_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | Non
 
 def _asked_about_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
     met = matching_rule(rights.rules, call, "ask", rights.tools)
-    return None if met is None else decided_by(met.rule, "asked about by", met.effect)
+    return None if met is None else decided_by(met.rule, "approval required by", met.effect)
 
 
 def _in_plan_mode(rights: Rights, call: RuleInput) -> PermissionDecision | None:
@@ -134,14 +135,14 @@ def _in_plan_mode(rights: Rights, call: RuleInput) -> PermissionDecision | None:
     if rights.mode != "plan" or all(one.effect not in _CHANGES for one in _all_effects(call)):
         return None
     if call.sandbox_access in ESCALATED:
-        return PermissionDecision("deny", "mode plan stays in the sandbox")
+        return PermissionDecision("deny", "mode plan never leaves the sandbox")
     if call.script is not None and not call.script.trouble and call.script.steps:
         other = next((step for step in call.script.steps if not step.read_only), None)
         if other is None and not always_ask_reason(call, rights.mode):
-            return PermissionDecision("allow", "mode plan: it only reads", read_only=True)
+            return PermissionDecision("allow", "mode plan: the command only reads", read_only=True)
         if other is not None:
             return PermissionDecision(
-                "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
+                "deny", f"mode plan is read-only, and {other.why} ({sanitize_line(other.raw, 60)})"
             )
     return _by_mode(rights, call)
 
@@ -161,7 +162,7 @@ def _leaving_the_sandbox(rights: Rights, call: RuleInput) -> PermissionDecision 
         return decided_by(rule, "allowed by")
     words = "with the network on" if call.sandbox_access == "network" else "outside the sandbox, with all your rights"
     why = f', because: "{sanitize_line(call.justification, 300)}"' if call.justification else ""
-    return PermissionDecision("ask", f"it wants to run {words}{why}")
+    return PermissionDecision("ask", f"it would run {words}{why}")
 
 
 def _unreadable_for_rules(rights: Rights, call: RuleInput) -> PermissionDecision | None:
@@ -197,7 +198,7 @@ def _by_commands(rights: Rights, call: RuleInput) -> PermissionDecision | None:
 
 def _by_mode(rights: Rights, call: RuleInput, why: str = "") -> PermissionDecision:
     if rights.mode is None:
-        return PermissionDecision("allow", "decided by the rights above")
+        return PermissionDecision("allow", "decided by its parent's rights")
     decision = _decision_of_mode(rights.mode, call, call.effect)
     for one in call.also:
         decision = stricter(decision, _decision_of_mode(rights.mode, call, one.effect))
@@ -219,7 +220,7 @@ def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> Per
         return PermissionDecision("allow", step.why)
     if step.writes and not step.dynamic_arguments:
         found = [
-            decide_by_steps(rights, RuleInput(tool, "write", step.writes))
+            decide_by_own_rights(rights, RuleInput(tool, "write", step.writes))
             for tool in rights.tools.spellings("write", pattern=True)
             if rights.has(tool)
         ]
@@ -237,7 +238,7 @@ STEPS: tuple[tuple[str, Callable[[Rights, RuleInput], PermissionDecision | None]
     ("deny rules", _denied_by_rule),
     ("ask rules", _asked_about_by_rule),
     ("mode plan", _in_plan_mode),
-    ("asked in every mode", _always_asked_about),
+    ("always needs approval", _always_asked_about),
     ("leaving the sandbox", _leaving_the_sandbox),
     ("rules for what cannot be read", _unreadable_for_rules),
     ("allow rules", _allowed_by_rule),

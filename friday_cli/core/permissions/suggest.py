@@ -36,7 +36,7 @@ def lets_through(call: RuleInput, rule: str) -> str:
         return ""
     commands = " and ".join(f"{pattern.removesuffix('*').rstrip()} ..." for pattern in patterns)
     where = "in the sandbox" if call.sandbox_access == "confined" else "without a sandbox, with all your rights"
-    return f"{commands}: with anything behind it, {where}. A program or script can do whatever its code says."
+    return f"{commands}: with any arguments, {where}. A program or script can do whatever its code says."
 
 
 _OFFERED = 3

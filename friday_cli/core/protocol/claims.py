@@ -1,7 +1,7 @@
 """Compares what a result claims with what the harness observed: by its structured claims first, then by its wording.
 
 The structured claims of `task_result` (`checks`, `changed`) hold in every language. The wording is read in English,
-German, Spanish and Chinese; it finds most false claims and is no proof that a result is true.
+German, Spanish and Chinese; it finds most false claims but does not prove that a result is true.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CheckClaim(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a result claims besides its text: the checks that ran and the files that changed."""
+    """The claims of a result besides its text: the checks that ran and the files that changed."""
 
     checks: tuple[CheckClaim, ...] = ()
     changed: tuple[str, ...] = ()

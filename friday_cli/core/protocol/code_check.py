@@ -39,7 +39,7 @@ class CodeProblem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `server` says of a change. `unknown` is not empty: nothing can be said, and why. Otherwise empty `new` means: no new
+    """The answer of a language `server` about a change. `unknown` is not empty: nothing can be said, and why. Otherwise empty `new` means: no new
     problems. `left` counts those that were there before and are there still, `files` those that were looked at."""
 
     server: str = ""
@@ -52,7 +52,7 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     def summary(self, *, left: bool = False) -> str:
         """The answer in one line. `left`: of the sum of several changes."""
         if self.unknown:
-            return f"{self.server}: not known whether there are new problems: {self.unknown}"
+            return f"{self.server}: it is not known whether there are new problems: {self.unknown}"
         more = f", {len(self.fixed)} fixed" if self.fixed else ""
         count = pluralize(len(self.new), "new problem") if self.new else "no new problems"
         looked = "" if self.new else f" ({pluralize(self.files, 'file')})"

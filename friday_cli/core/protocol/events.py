@@ -44,8 +44,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
-    """First event of a session. `schema` is the version of this format, `session` its UUID, `cwd` its folder. `forked` is
-    the session that the following events were copied from, up to number `taken`."""
+    """First event of a session; `schema` is the format's version. A fork has events `1` to `taken` of session `forked`."""
 
     schema: int
     session: str
@@ -217,12 +216,13 @@ class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
 
 
 class Denied(Event, frozen=True, tag="denied"):
-    """A call was denied without asking: by a rule or mode, as no person can answer, or the agent does not have the tool."""
+    """A call was denied without asking. `unasked`: only because nobody can be asked here; older logs do not say so."""
 
     call_id: str
     tool: str
     subject: str
     reason: str
+    unasked: bool = False
 
 
 class HookRan(Event, frozen=True, tag="hook_ran"):

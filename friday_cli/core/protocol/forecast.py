@@ -21,7 +21,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a delegation to `profile` on `model` (`provider/model`) usually uses, with all its descendants. It is made from
+    """The usual use of a delegation to `profile` on `model` (`provider/model`), with all its descendants. It is made from
     `runs` earlier delegations to the profile and `others` to other profiles on the model; without any the ranges are None.
     `cost_usd` is None for an unknown price. `time_s` is active seconds."""
 

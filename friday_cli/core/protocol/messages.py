@@ -18,7 +18,7 @@ class Part(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
 
 class Text(Part, frozen=True, tag="text"):
-    """Text. `commentary`: a model's remark on what it does, which is no part of its answer."""
+    """Text. `commentary`: a model's remark on what it does, which is not part of its answer."""
 
     text: str
     commentary: bool = False
@@ -108,29 +108,30 @@ def without_thinking(message: Message) -> Message:
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens of one or more requests, each counted once.
-
-    `input` excludes tokens read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None, not 0,
-    for an unknown price. `cached` is False when the provider reports no cache figures; then `cache_read` is the input
-    that was sent before in the same prefix. `estimated` is True when no usage was reported at all, or when it was served in a tier
-    whose price is unknown. `searches` counts
-    web searches that the service ran; their fee is included in the cost. `kept_long` are the tokens of `cache_write` that are kept for
-    hours, which costs more. `charged`: the service itself reported the cost. `collected`: of a reply that came in a service's batch, which
-    `replies_collected` counts, however many agents read it.
-    """
+    """Tokens of one or more requests, each counted once."""
 
     input: int = 0
+    """Without the tokens read from or written to a cache."""
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    """Including `reasoning`."""
     reasoning: int = 0
     cost_usd: float | None = 0.0
+    """None, not 0, for an unknown price."""
     cached: bool = True
+    """False when the provider reports no cache figures; `cache_read` is then the input that was sent before in the same
+    prefix."""
     estimated: bool = False
+    """No usage was reported at all, or the request was served in a tier whose price is unknown."""
     searches: int = 0
+    """Web searches that the service ran; their fee is included in the cost."""
     kept_long: int = 0
+    """Those tokens of `cache_write` that are kept for hours, which costs more."""
     charged: bool = False
+    """The service itself reported the cost."""
     collected: bool = False
+    """Of a reply that came in a service's batch, which `replies_collected` counts, however many agents read it."""
     tier: str = ""
     """The service tier that served it, in the service's word if Friday has none; "": the usual one, and no other was asked for."""
 

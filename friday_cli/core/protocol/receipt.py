@@ -68,7 +68,7 @@ class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search; `not_fetched`
+    """The effects of one tool call, as far as the harness observed them. `urls` were fetched, `found` by a web search; `not_fetched`
     are URLs with the reason. `lines` are the first and last of the lines of each file in `read` that were shown, if it has
     lines. `unknown` says what could not be observed. `rewritten` is what a hook changed of the call. `code` is what language
     servers say of changes."""

@@ -48,7 +48,7 @@ RESULT_CHARS = 24_000
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended. `text` is what it returned; `partial` marks a text that the agent did not finish. `limit_of` is
+    """The end of a run. `text` is what it returned; `partial` marks a text that the agent did not finish. `limit_of` is
     the path of the agent whose limit was reached. `claims` are compared with the receipt and not logged. `error_kind` is the
     `ErrorKind` of the request that failed, "" if none did; it is not logged either."""
 

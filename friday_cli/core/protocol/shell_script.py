@@ -9,35 +9,43 @@ UNREAD = "a host that the command does not name"
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
-    """One simple command inside a shell command.
-
-    `text` is its words as rules match them, without quotes; `raw` is its source text; `readings` are further forms that
-    deny and ask rules must see (behind a wrapper, without its folder). `read_only`: it is known to only read in the
-    workspace; `why` says why it is, or is not. `dynamic_arguments` says why no allow rule with a pattern may cover it,
-    "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
-    rules about files; `changes` are those of files that it changes by naming them (a folder's ends with "/"); `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
-    why not all of its words are in its text, `unread_program` why it may run any other program. `risky` are its options that write, run or read in other ways than the
-    command usually does: only a rule that contains them allows them. `suggest` is the narrowest useful pattern for a rule, `runs_named` whether it runs a script, module or package that its words name, so that only a rule with its name covers it. `danger` says why it could destroy more
-    than the current work, "" for no known danger.
-    """
+    """One simple command inside a shell command. Files are named by path labels."""
 
     text: str
+    """Its words as rules match them, without quotes."""
     raw: str
+    """Its source text."""
     readings: tuple[str, ...] = ()
+    """Further forms that deny and ask rules must see (behind a wrapper, without its folder)."""
     read_only: bool = False
+    """Whether it is known to only read in the workspace."""
     why: str = ""
+    """Why it is read-only, or why not."""
     dynamic_arguments: str = ""
+    """Why no allow rule with a pattern may cover it; "" if one may."""
     dynamic_program: bool = False
+    """Whether the program that it runs is not known."""
     reads: tuple[str, ...] = ()
+    """Files that it reads."""
     writes: tuple[str, ...] = ()
+    """Files that it writes."""
     changes: tuple[str, ...] = ()
+    """Files that it changes by naming them; a folder ends with "/"."""
     searches: tuple[str, ...] = ()
+    """Folders whose files it may read without naming them; "." is the workspace."""
     unread_words: str = ""
+    """Why not all of its words are in its text."""
     unread_program: str = ""
+    """Why it may run any other program."""
     risky: tuple[str, ...] = ()
+    """Its options that write, run or read in other ways than the command usually does: only a rule that contains them
+    allows them."""
     suggest: str = ""
+    """The narrowest useful pattern for a rule."""
     runs_named: bool = False
+    """Whether it runs a script, module or package that its words name, so that only a rule with its name covers it."""
     danger: str = ""
+    """Why it could destroy more than the current work; "" for no known danger."""
 
 
 class CommandAnalysis(msgspec.Struct, frozen=True):

@@ -27,20 +27,25 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
-    `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
-    people as notices. `usage` is that of requests to a model, which the tool has charged to the agent. `denied` says what
-    a command was denied that ran read-only: the call runs again as usual if that is permitted."""
+    """The result of a tool."""
 
     text: str
+    """For the model; the tool truncates it."""
     display: AnyDisplay | None = None
+    """For people."""
     facts: ToolFacts = ToolFacts()
+    """For the receipt."""
     images: tuple[Image, ...] = ()
     error: bool = False
+    """Whether the call failed."""
     ends: FinalReport | None = None
+    """The final report of the tool that ends an agent's run."""
     warnings: tuple[str, ...] = ()
+    """Shown to people as notices."""
     usage: Usage = Usage()
+    """That of requests to a model, which the tool has charged to the agent."""
     denied: str = ""
+    """What a command that ran read-only was denied: the call runs again as usual if that is permitted."""
 
 
 class FinalReport(msgspec.Struct, frozen=True):
@@ -59,50 +64,53 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
-    `ask(question, choices)` waits for a person's answer, `hand_in(plan)` for that to a plan; they raise ToolError when no
-    person can answer. `read_only`: the call
-    is permitted only because it reads, so it must run where it can do nothing else. `withheld(labels)` are those of the files
-    that a search found which permission rules keep from its result."""
+    """Everything that a running call may use."""
 
     agent: str
+    """The path of the caller."""
     call_id: str
     workspace: Workspace
     seen: KnownFiles
     emit: Callable[[str], None]
+    """Shows live output to people."""
     ask: Callable[[str, Sequence[str]], Awaitable[str]]
+    """Waits for a person's answer to (question, choices). Raises ToolError if no person can answer."""
     read_only: bool = False
+    """The call is permitted only because it reads, so it must run where it can do nothing else."""
     withheld: Callable[[Sequence[str]], set[str]] = lambda labels: set()
+    """Those of the labels of files found by a search that permission rules keep from its result."""
     hand_in: Callable[[str], Awaitable[str]] | None = None
+    """Waits for a person's answer to a plan. Raises ToolError if no person can answer."""
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool of an agent. `info` is its row of the catalogue; `args` has its arguments as fields, which the model reads with
-    their `msgspec.Meta(description=...)`.
-
-    Permission rules match what the arguments name that its row declares (`ToolInfo.effects`): path labels, whole commands,
-    `domain:host`, profile names. `subjects(args, workspace)` replaces those of its first effect where they are no argument as
-    it is written, `also(args, workspace)` adds effects that depend on more than one argument. `script(args, workspace)` is the analysis of a shell command,
-    None for other tools. `title(args)` is one short line for people. `sandbox_access(args, workspace)` is how far beyond a
-    sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
-    `schema` replaces that of `args` for a tool of a server: its arguments are a dict, and the server checks them.
-    `forward(args)` is the call (name and arguments) that a call of this tool is treated as, from the permission on.
-    `change(workspace, seen, args)` is what the call would change in its file; it changes nothing, and raises FridayError.
-    """
+    """A tool of an agent. Permission rules match what the arguments name that its row of the catalogue declares
+    (`ToolInfo.effects`): path labels, whole commands, `domain:host`, profile names."""
 
     run: Callable[[ToolContext, Any], Awaitable[Output]]
     info: ToolInfo
+    """Its row of the catalogue."""
     args: type[msgspec.Struct]
+    """Its arguments as fields, which the model reads with their `msgspec.Meta(description=...)`."""
     description: str
     subjects: Callable[[Any, Workspace], Sequence[str]] | None = None
+    """Replaces the subjects of its first effect if they are not written as an argument."""
     also: Callable[[Any, Workspace], Sequence[CallEffect]] = lambda args, workspace: ()
+    """Adds effects that depend on more than one argument."""
     title: Callable[[Any], str] = lambda args: ""
+    """One short line for people."""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
+    """The analysis of a shell command; None for other tools."""
     sandbox_access: Callable[[Any, Workspace], tuple[SandboxAccess, str]] = lambda args, workspace: ("", "")
+    """How far beyond a sandbox the call goes, and why the model says that it must."""
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
+    """The facts of a call that is cancelled."""
     schema: dict[str, Any] | None = None
+    """Replaces that of `args` for a tool of a server: its arguments are a dict, and the server checks them."""
     forward: Callable[[Any], tuple[str, dict[str, Any]]] | None = None
+    """The call (name and arguments) that a call of this tool is treated as, from the permission on."""
     change: Callable[[Workspace, KnownFiles, Any], Awaitable[DiffDisplay | None]] | None = None
+    """What the call would change in its file. It changes nothing, and raises FridayError."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for an effect of an argument that the tool does not have: nothing would hold for it."""

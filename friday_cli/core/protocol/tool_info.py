@@ -68,28 +68,29 @@ always."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
-    """One row of the catalogue. `effects` are what the tool does to files, agents, hosts and processes, the one that its subjects
-    are about first; () for one that touches only what belongs to the agent, None where it is not known (tools of servers
-    and programs): such a tool is ruled by its own name only.
-
-    `group` is the module below `friday_cli.tools` that makes the tool. `by_default`: a profile without `allowedTools`
-    gets it. `aliases` are its names in other programs; an alias may name several tools. `prompt_hint` is the system
-    prompt's line about it; equal hints are shown once. `verifies`: a call of it can back a claim. `spelling`: whether a
-    rule with its name is a rule about its first effect. `exact`: an argument that it does not have is refused, although its
-    effect alone would allow to leave it out.
-    """
+    """One row of the catalogue of tools."""
 
     name: str
     effect: Effect
     group: str = ""
+    """The module below `friday_cli.tools` that makes the tool."""
     grant: Grant = "profile"
     by_default: bool = False
+    """Whether a profile without `allowedTools` gets it."""
     aliases: tuple[str, ...] = ()
+    """Its names in other programs; an alias may name several tools."""
     prompt_hint: str = ""
+    """The system prompt's line about it; equal hints are shown once."""
     verifies: bool = True
+    """Whether a call of it can back a claim."""
     exact: bool = False
+    """Whether an argument that it does not have is refused even where its effect would allow leaving it out."""
     effects: tuple[ToolEffect, ...] | None = None
+    """What the tool does to files, agents, hosts and processes, the one that its subjects are about first. () for a tool
+    that touches only what belongs to the agent; None where it is not known (tools of servers and programs): rules
+    match such a tool by its own name only."""
     spelling: Spelling = ""
+    """Whether a rule with its name is a rule about its first effect."""
 
 
 class ToolCatalog:

@@ -30,27 +30,28 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """A command that ended. `output` is truncated to its head and tail; `output_file` is the file with all of it, "" when
-    nothing was truncated.
-
-    `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
-    `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
-    workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing; for a read-only command it is the line of its output. `tampered` names protected files
-    that were changed although they are protected. `unknown` says which changes cannot be detected here.
-    """
+    """The result of a command that ended."""
 
     exit_code: int | None
+    """None when the command was killed, 128 + N when signal N ended it."""
     output: str
+    """Truncated to its head and tail."""
     duration_s: float
     timed_out: bool = False
+    """Whether its time limit killed it."""
     output_file: str = ""
+    """The file with the whole output; "" if nothing was truncated."""
     bytes: int = 0
     left: int = 0
+    """How many processes outlived the command and were ended after it."""
     changed: tuple[FileChange, ...] = ()
+    """Changes in the workspace in the meantime, as far as they were detected."""
     blocked: str = ""
+    """What a sandbox seems to have denied; "" for nothing. For a read-only command, the line of its output that says so."""
     tampered: tuple[str, ...] = ()
+    """Names of protected files that were changed all the same."""
     unknown: tuple[str, ...] = ()
+    """The changes that cannot be detected here, and why."""
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
@@ -133,7 +134,7 @@ class Workspace(Protocol):
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         """Replace a file atomically, with its mode; missing parent folders are created. Returns the sha256 of `data`.
         `agent` is the path of the agent, "" for a person. `expect` is the sha256 of the content it must have (None: it
-        must not exist). Raises ToolError when it has another content or cannot be written."""
+        must not exist). Raises ToolError when it has different content or cannot be written."""
 
     async def run(
         self,

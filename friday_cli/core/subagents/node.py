@@ -69,7 +69,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
 
 
 class SpawnEstimate(NamedTuple):
-    """What the price of a sub-agent depends on: its parent's provider, its profile, its token limit."""
+    """The facts on which the price of a sub-agent depends: its parent's provider, its profile, its token limit."""
 
     above: Provider
     profile: str
@@ -77,7 +77,7 @@ class SpawnEstimate(NamedTuple):
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """What other agents may know of an agent."""
+    """The facts about an agent that other agents may know."""
 
     path: str
     profile: str
@@ -121,7 +121,7 @@ class ChildNumbers:
 
 
 class Phase(IntEnum):
-    """How far a run has come. It only goes on."""
+    """The phases of a run, in order."""
 
     STARTED = 0
     """Nothing of it is logged."""

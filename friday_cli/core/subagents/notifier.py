@@ -13,7 +13,7 @@ from .node import AgentRun
 
 
 class NotifierHost(Protocol):
-    """What notices need of the tree of agents."""
+    """The part of the tree of agents that notices need."""
 
     root: Agent
 

@@ -16,11 +16,11 @@ from ..protocol.messages import Message, Usage, user
 from .node import AgentRun, AgentSummary, SubagentTask, require_text
 from .notifier import ParentNotifier
 
-HARD_CAP = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
+HARD_CAP = "It cannot get more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
 
 
 class ResumerHost(Protocol):
-    """What resuming needs of the tree of agents."""
+    """The part of the tree of agents that resuming needs."""
 
     root: Agent
 
@@ -95,7 +95,7 @@ class AgentResumer:
             self._tree.living_parent(by)
         for node in self._tree.running(self._tree.root.path):
             if is_under(path, node.path) and path != node.path and node.leaving:
-                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
+                raise ToolError(f"{node.path}, above {path}, is just ending.", hint="Try again when it has ended.")
         living = [node.path for node in self._tree.running(path)]
         if path in living:
             raise ToolError(f"{path} is still at work: send it a message instead.")
@@ -128,7 +128,7 @@ def _give_more(by: str | None) -> str:
 
 async def _require_budget(agent: Agent, message: Message, asked: int | None, by: str | None) -> None:
     """Raises BudgetSpent when the token limit of a restored agent cannot pay for its conversation with `message`, ToolError
-    when another limit cannot: more tokens are no remedy then. `asked` is the tokens that it was to get."""
+    when another limit cannot: more tokens do not help then. `asked` is the tokens that it was to get."""
     budget, provider = agent.budget, agent.conversation.provider
     tokens, cost = budget.usable()
     each = (provider.cost(Usage(input=1000)) or 0.0) / 1000

@@ -32,7 +32,7 @@ SENT_BACK = 3
 
 
 class RunHost(Protocol):
-    """What a run needs of the tree of agents."""
+    """The part of the tree of agents that a run needs."""
 
     services: Services
 

@@ -28,13 +28,15 @@ def on_message(agent: Agent, text: str, source: Source) -> None:
 async def take_over(node: AgentRun, log: Log) -> None:
     """The agent finishes its turn, and waits for the person then. Raises ToolError."""
     if not depth_of(node.path):
-        raise ToolError("The main agent works with you already.")
+        raise ToolError("You already work with the main agent.")
     if node.leaving or node.phase >= Phase.WRAPPING_UP:
         raise ToolError(f"{node.path} is not at work.")
     if not isinstance(node.driver, ModelDriver):
-        raise ToolError(f"{node.path} is an agent of another program, which cannot be taken over.", hint="Write to it.")
+        raise ToolError(
+            f"{node.path} runs another program and cannot be taken over.", hint="Send it a message instead."
+        )
     if node.agent.takeover is not None:
-        raise ToolError(f"{node.path} is taken over already.")
+        raise ToolError(f"{node.path} has already been taken over.")
     await log.emit(node.path, begin_takeover(node.agent, log))
 
 
@@ -43,7 +45,7 @@ async def hand_back(node: AgentRun, log: Log, result: str) -> None:
     over, or the result is not what its parent asked for."""
     taken = node.agent.takeover
     if taken is None or taken.over or node.ending:
-        raise ToolError(f"{node.path} is not taken over.")
+        raise ToolError(f"{node.path} has not been taken over.")
     if result and (complaint := node.agent.accept(result)):
         raise ToolError(f"The result does not match the required schema: {complaint}")
     taken.hand_back(result)

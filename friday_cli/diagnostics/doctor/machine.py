@@ -197,7 +197,7 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         text = "cannot be made read-only: only those with literal arguments pass because they only read"
         yield Fact("look", f"commands {text}", "note")
     else:
-        text = "that pass because they only read can write nothing, connect nowhere and read no secret files"
+        text = "that pass because they only read cannot write, connect or read secret files"
         yield Fact("look", f"{found.read_only_kind}: commands {text}")
     if found.why:
         yield Fact("better", found.why, "note", "Install bubblewrap for a stricter sandbox.")

@@ -92,7 +92,7 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
             for warning in model.warnings:
                 yield Fact(model.id, warning, "note")
     if not found.servers:
-        yield Fact("found", "none responds")
+        yield Fact("found", "none respond")
     for note in found.notes:
         yield Fact("not asked", note, "note")
 
@@ -135,7 +135,7 @@ def web_search(settings: Settings, env: Mapping[str, str], named: str | None = N
     with suppress(FridayError):  # reported by `model`
         choice = models.resolve(named, settings, env=env)
         if models.can_search(choice, settings, env=env):
-            yield Fact("service", f"{choice.provider} searches for its own models, in a separate request")
+            yield Fact("service", f"{choice.provider} searches the web for its own models, in a separate request")
             return
     hint = f"Set {', '.join(VARIABLES[:-1])} or {VARIABLES[-1]}."
     yield Fact("service", f"none: {WEB_SEARCH} is not available", "note", hint)

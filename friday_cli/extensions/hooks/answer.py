@@ -27,7 +27,7 @@ _ORDER: tuple[Decision, ...] = ("", "allow", "ask", "deny")
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What one hook answered. `problem` says why it does not count, "" if it does. `stop` ends the run, `message` is for the
+    """The answer of one hook. `problem` says why it does not count, "" if it does. `stop` ends the run, `message` is for the
     person. `hook` asked for it."""
 
     hook: Hook
@@ -155,7 +155,7 @@ def strictest(answers: Sequence[Answer]) -> tuple[Decision, str]:
     if not decision:
         return "", ""
     given = [answer for answer in answers if answer.decision == decision]
-    verb = {"deny": "denied", "ask": "asked about", "allow": "allowed"}[decision]
+    verb = {"deny": "denied", "ask": "approval required", "allow": "allowed"}[decision]
     reasons = (
         f"{verb} by the hook {sanitize_line(a.hook.name, NAME_CHARS)}{f': {a.reason}' if a.reason else ''}"
         for a in given

@@ -28,7 +28,7 @@ DECISIONS = ("allow", "ask", "deny")
 
 
 class Found(msgspec.Struct):
-    """What was found. `servers`: entries of mcp.json by name. `hooks`: (event, group of hooks.json). `rules`: (decision, rule).
+    """The settings that were found in another assistant. `servers`: entries of mcp.json by name. `hooks`: (event, group of hooks.json). `rules`: (decision, rule).
     `agents` and `commands`: the text of a file by name. `left`: one line for each thing that is not taken over, or not as it was."""
 
     servers: dict[str, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ class Found(msgspec.Struct):
     left: list[str] = []
 
     def leave(self, where: object, why: str) -> None:
-        """Add a line about something that is not taken over."""
+        """Add a line about something that is not imported."""
         self.left.append(sanitize_line(f"{where}: {why}", 400))
 
     def add_hooks(self, file: Path, hooks: object) -> None:

@@ -42,7 +42,7 @@ def fetched(source: str, into: Path) -> Path:
         return _cloned(found["url"], found["sha"], into)
     if re.match(r"\w+://|git@", source):
         raise UsageError(
-            f"{source} names no commit.",
+            f"{source} does not name a commit.",
             hint="Write the whole id of the commit behind it: URL@0123...; then it cannot change.",
         )
     path = Path(os.path.abspath(os.path.expanduser(source)))
@@ -144,7 +144,7 @@ def remove(name: str) -> None:
             store = read_store()
             if store.plugins.pop(name, None) is None:
                 names = ", ".join(sorted(store.plugins)) or "none"
-                raise UsageError(f"There is no plugin {name!r} of yours.", hint=f"Yours: {names}.")
+                raise UsageError(f"You have not added a plugin {name!r}.", hint=f"Yours: {names}.")
             _save(store)
             shutil.rmtree(folder() / name, ignore_errors=True)
     except OSError as error:

@@ -44,7 +44,7 @@ class PluginFiles(msgspec.Struct, frozen=True):
             return None
         path = self.root / name
         if not path.resolve().is_relative_to(self.root.resolve()):
-            raise FileError(text_of(path), "is outside of the plugin.")
+            raise FileError(text_of(path), "is outside the plugin.")
         try:
             found = path.read_bytes()
         except OSError as error:
@@ -237,7 +237,7 @@ def _inside(item: object, problems: list[str], key: str) -> str | None:
         return None
     path = os.path.normpath(item) if isinstance(item, str) else ""
     if not path or path.startswith(("/", "..")) or (isinstance(item, str) and "\\" in item):
-        problems.append(f"{key}: {sanitize_line(str(item), 80)!r} is outside of the plugin, so it is not used.")
+        problems.append(f"{key}: {sanitize_line(str(item), 80)!r} is outside the plugin, so it is not used.")
         return None
     return path
 

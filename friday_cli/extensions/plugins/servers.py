@@ -68,7 +68,7 @@ def servers(plugin: Plugin, env: Mapping[str, str]) -> tuple[list[ServerEntry], 
         try:
             entry = (_portable if plugin.portable else _claude)(plugin, full, data, places, env)
             if any(other.name == full for other in found):
-                raise ValueError(f"another one has the name {full} already.")
+                raise ValueError(f"another server already has the name {full}.")
         except (ValueError, msgspec.ValidationError) as error:
             problems.append(f"the server {sanitize_line(name, 60)} is not used: {sanitize_line(str(error), 200)}")
         except FileError as error:
@@ -96,12 +96,12 @@ def _listed(plugin: Plugin) -> Iterator[tuple[str, Any]]:
     document, path = load_json(plugin.files, plugin.servers), text_of(plugin.root / plugin.servers)
     if plugin.portable:
         if document.get("$schema") != _SCHEMA:
-            raise FileError(path, f"must be {_SCHEMA}; no server of it is used.", field="$schema")
+            raise FileError(path, f"must be {_SCHEMA}; none of its servers is used.", field="$schema")
         if more := document.keys() - {"$schema", TABLE}:
-            raise FileError(path, "unknown field; no server of it is used.", field=sanitize_line(min(more), 60))
+            raise FileError(path, "unknown field; none of its servers is used.", field=sanitize_line(min(more), 60))
     table = document.get(TABLE, None if plugin.portable else document)
     if not isinstance(table, dict):
-        raise FileError(path, "expected an object of servers by name; no server of it is used.", field=TABLE)
+        raise FileError(path, "expected an object of servers by name; none of its servers is used.", field=TABLE)
     return iter(table.items())
 
 
@@ -150,7 +150,7 @@ def _program(command: str, plugin: Plugin, places: Mapping[str, str]) -> str:
     if command.startswith("./"):
         path = os.path.realpath(os.path.join(places["PLUGIN_ROOT"], command))
         if not path.startswith(places["PLUGIN_ROOT"] + "/"):
-            raise ValueError("command is outside of the plugin.")
+            raise ValueError("command is outside the plugin.")
         if path.removeprefix(places["PLUGIN_ROOT"] + "/") not in plugin.files.files:
             raise ValueError("command is not a file of the plugin.")
         return path
@@ -167,7 +167,7 @@ def _folder(written: str, plugin: Plugin, places: Mapping[str, str], filled: str
     top = places["PLUGIN_DATA" if data else "PLUGIN_ROOT"]
     path = os.path.realpath(os.path.join(top, filled))
     if path != top and not path.startswith(top + "/"):
-        raise ValueError("cwd is outside of the plugin.")
+        raise ValueError("cwd is outside the plugin.")
     below = path[len(top) + 1 :]
     if below and not data and not any(name.startswith(f"{below}/") for name in plugin.files.files):
         raise ValueError("cwd is not a folder of the plugin.")
@@ -189,7 +189,7 @@ def _check_address(found: _Http) -> None:
     if parts.scheme == "http" and host != "localhost" and not _is_loopback(host):
         raise ValueError("url must begin with https:// for another machine.")
     if len({key.lower() for key in found.headers}) < len(found.headers):
-        raise ValueError("headers has a name twice.")
+        raise ValueError("headers has the same name twice.")
     for key, value in found.headers.items():
         if not _HEADER.fullmatch(key) or re.search(r"[\r\n\0]", value):
             raise ValueError(f"{key!r} is not a valid header.")

@@ -44,14 +44,14 @@ def read(fields: ProfileFields, *, own: bool) -> ExternalAgent | None:
             raise fields.fail("external", f"{name!r} is not a program that Friday knows.", hint)
         found = ExternalAgent(name)
     if ignored := [fields.written[key] for key in _WITHOUT_EFFECT if key in fields.values]:
-        fields.note(f"{', '.join(ignored)}: without effect for an external agent.")
+        fields.note(f"{', '.join(ignored)}: no effect for an external agent.")
     return found
 
 
 def _described(fields: ProfileFields, value: dict[str, Any], *, own: bool) -> ExternalAgent:
     """A program that the user describes."""
     if not own:
-        problem = "only a profile of your own may say which program runs; this one may name a known program."
+        problem = "only your own profiles may say which program runs; this one may only name a known program."
         raise fields.fail("external", problem, _HINT)
     if unknown := [key for key in value if key not in ("acp", "env", "wire")]:
         raise fields.fail("external", f"unknown key {unknown[0]!r}.", "It has acp, env and wire.")

@@ -265,7 +265,9 @@ class _FieldReader:
             return (), ""
         models = tuple(self._fields.entries("models"))
         if len(models) < 2 or not all(models):
-            raise self._fields.fail("models", "a ladder has at least two models.", "Write [cheap, dear], or use model.")
+            raise self._fields.fail(
+                "models", "a ladder needs at least two models.", "Write [cheap, expensive], or use model."
+            )
         if not check:
             raise self._fields.fail("models", "a ladder needs a check.", 'Add a command such as check: "make test".')
         for other in ("model", "external"):

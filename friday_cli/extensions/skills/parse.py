@@ -93,14 +93,14 @@ def _name(path: str, folder: str, value: object, notices: list[str]) -> str:
     """The name: that of the file if it can be one, else one made from it. Raises FileError if there is none."""
     given = _text(value, 200)
     if not given:
-        notices.append("has no name; that of its folder is used.")
+        notices.append("has no name; the name of its folder is used.")
     name = re.sub(r"[^a-z0-9]+", "-", (given or folder).lower()).strip("-")[:MAX_NAME].strip("-")
     if not name:
         raise FileError(path, f"{given or folder!r} is not a valid name.", line=1, field="name", hint=NAME_HINT)
     if given and name != given:
         notices.append(f"its name {given!r} is changed to {name}. {NAME_HINT}")
     elif given and given != folder:
-        notices.append(f"its name {given} is not that of its folder, {sanitize_line(folder, 80)}.")
+        notices.append(f"its name {given} is not the name of its folder, {sanitize_line(folder, 80)}.")
     return name
 
 
@@ -149,7 +149,7 @@ def _tools(
     tools, only, unknown = allowed_tools(path, value, where, imported=True)
     notices += [f"allowed-tools: {sanitize_line(entry, 60)} is unknown and ignored." for entry in unknown]
     if not tools:
-        notices.append("allowed-tools names no tool that exists here; it restricts nothing.")
+        notices.append("allowed-tools does not name a tool that exists here, so it restricts nothing.")
         return None, ()
     return tools, only
 

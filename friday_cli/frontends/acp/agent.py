@@ -268,7 +268,7 @@ def _pairs(given: Any) -> dict[str, str]:
 def _text(params: dict[str, Any], name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str) or not value:
-        raise RpcError(INVALID_PARAMS, f"{name}: expected a text.")
+        raise RpcError(INVALID_PARAMS, f"{name}: expected text.")
     return value
 
 

@@ -9,10 +9,10 @@ from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.provider import Effort
 
 MODES = {
-    "ask": ("Ask", "Only reading runs without asking."),
-    "edits": ("Edits", "File changes run too."),
+    "ask": ("Ask", "Only reads run without asking."),
+    "edits": ("Edits", "File changes run without asking too."),
     "plan": ("Plan", "Nothing is changed."),
-    "auto": ("Auto", "As edits, and commands in the sandbox."),
+    "auto": ("Auto", "Like edits, and commands run in the sandbox."),
 }
 """`--yolo` is given on the command line only."""
 
@@ -29,7 +29,9 @@ def rows(mode: Mode, model: str, effort: Effort | None, models: Sequence[str]) -
     """The options with their values. A model that is not in the list can be set by its name too."""
     modes = [{"value": name, "name": title, "description": about} for name, (title, about) in MODES.items()]
     if mode not in MODES:
-        modes.append({"value": mode, "name": mode.capitalize(), "description": "Everything but deny rules runs."})
+        modes.append(
+            {"value": mode, "name": mode.capitalize(), "description": "Everything runs except what deny rules refuse."}
+        )
     names = [{"value": name, "name": name} for name in dict.fromkeys((model, *models))]
     levels = [{"value": name, "name": name} for name in ("default", *get_args(Effort))]
     return [

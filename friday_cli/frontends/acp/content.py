@@ -32,7 +32,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, str, tuple[Image, ...]]:
     """The text, the embedded resources and the images of the blocks of a prompt. A link to a file of the session's folder becomes
-    `@path`, whose content is attached. A resource is text of others, so it names no files. Raises ValueError for a block of
+    `@path`, whose content is attached. A resource is text of others, so it does not name files. Raises ValueError for a block of
     another kind."""
     texts: list[str] = []
     resources: list[str] = []
@@ -71,7 +71,7 @@ def _image(data: str) -> Image:
 
 
 def _link(uri: str, cwd: str) -> str:
-    """A link to a file of the folder as `@path`. Another one is text that names no file and no command, whatever is in it."""
+    """A link to a file of the folder as `@path`. Another one is text that does not name a file or a command, whatever is in it."""
     parts = urlsplit(uri)
     path = unquote(parts.path)
     if parts.scheme != "file" or '"' in path or "\n" in path:

@@ -18,7 +18,7 @@ from .updates import SessionUpdates
 SUBJECT_CHARS = 8_000
 """Characters of what a call would do."""
 ONCE, SESSION, REJECT = "allow_once", "allow_session", "reject_once"
-NOBODY = "The user does not answer this question."
+NOBODY = "The user did not answer this question."
 
 
 async def ask(connection: RpcConnection, updates: SessionUpdates, pending: PendingAsk) -> ApprovalAnswer | str:
@@ -99,7 +99,7 @@ async def _question(
     run = updates.view.agents[pending.agent].calls.get(event.call_id)
     free = "enum" in fields["answer"] and run is not None and run.tool == ASK_USER
     if free:
-        fields["other"] = {"type": "string", "title": "Other", "description": "An answer of your own, instead."}
+        fields["other"] = {"type": "string", "title": "Other", "description": "Or an answer in your own words."}
     form = {"type": "object", "properties": fields, **({} if free else {"required": ["answer"]})}
     session, call_id = updates.session_of(pending.agent), updates.call_id(pending.agent, event.call_id)
     given = await _form(connection, session, call_id, mask(f"{who}{sanitize(event.question)}"), form)

@@ -194,7 +194,8 @@ class AcpSession:
         if name == "mode":
             if value not in MODES or value == "yolo":
                 raise RpcError(
-                    INVALID_PARAMS, f"mode: {value!r} is none of {', '.join(mode for mode in MODES if mode != 'yolo')}."
+                    INVALID_PARAMS,
+                    f"mode: {value!r} is not one of {', '.join(mode for mode in MODES if mode != 'yolo')}.",
                 )
             mode: Mode = value
             await self._session.do(SetMode(mode))
@@ -202,14 +203,14 @@ class AcpSession:
         if name not in ("model", "thought_level"):
             raise RpcError(INVALID_PARAMS, f"There is no option {name!r}.")
         if not self._session.idle or (self._turn is not None and not self._turn.done()):
-            raise RpcError(INVALID_PARAMS, f"{name}: can be changed when no prompt is running.")
+            raise RpcError(INVALID_PARAMS, f"{name}: can only be changed when no prompt is running.")
         options = msgspec.structs.replace(self.options, resume=self.id)
         if name == "model":
             options = msgspec.structs.replace(options, model=value)
         elif value == "default" or value in get_args(Effort):
             options = msgspec.structs.replace(options, effort=None if value == "default" else value)
         else:
-            raise RpcError(INVALID_PARAMS, f"thought_level: {value!r} is none of {', '.join(get_args(Effort))}.")
+            raise RpcError(INVALID_PARAMS, f"thought_level: {value!r} is not one of {', '.join(get_args(Effort))}.")
         async with self._reopening:
             if self._closed:
                 raise RpcError(NOT_FOUND, "The session was closed.")

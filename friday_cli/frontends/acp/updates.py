@@ -88,7 +88,7 @@ class SessionUpdates:
         return f"{self.id}.{path}"
 
     def path_of(self, session_id: str) -> str | None:
-        """The agent whose session this is, None if it is none of this session."""
+        """The agent whose session this is, None if it is not of this session."""
         if session_id == self.id:
             return "a"
         path = session_id.removeprefix(f"{self.id}.")

@@ -71,10 +71,12 @@ class SessionServer:
     async def reopen(self, wanted: wire.Reopening) -> None:
         """See `SessionOwner.reopen`. The frontends stay connected. Raises UsageError while agents are at work."""
         if not self.opened.is_set():
-            raise UsageError("The session is being opened again already.")
+            raise UsageError("The session is already being reopened.")
         if not self.session.facts.idle or self.session.facts.at_work:
             count = pluralize(self.session.facts.at_work or 1, "agent")
-            raise UsageError(f"{count} at work, which this would stop.", hint="Esc stops them, or wait for their end.")
+            raise UsageError(
+                f"{count} at work; this would stop them.", hint="Esc stops them, or wait until they have ended."
+            )
         self.opened.clear()
         try:
             self.session = await self.owner.reopen(wanted)

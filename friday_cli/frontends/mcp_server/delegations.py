@@ -180,9 +180,9 @@ class Delegations:
         if earlier and earlier.running and not earlier.works:
             await asyncio.wait([earlier.running], timeout=END_S)
         if resume in self._open:
-            raise UsageError(f"Session {resume} is still running.", hint="Wait for its end, or cancel it.")
+            raise UsageError(f"Session {resume} is still running.", hint="Wait until it has ended, or cancel it.")
         if len(self._open) + self._opening >= MAX_OPEN:
-            raise UsageError(f"{MAX_OPEN} calls are running.", hint="Wait for the end of one, or cancel one.")
+            raise UsageError(f"{MAX_OPEN} calls are running.", hint="Wait until one has ended, or cancel one.")
         budget = settings.budget if max_cost is None else Budget("this call", cost=max_cost, parent=settings.budget)
         call = ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
         caller = Caller(client.name, budget)

@@ -12,7 +12,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         ("--mode",),
         "text",
-        "ask (default): only reading is allowed, other calls are questions at the client; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.",
+        "ask (default): only reading is allowed, other calls are questions at the client; edits: file changes too; plan: no changes; auto: like edits, plus sandboxed commands.",
         "MODE",
         ("ask", "edits", "plan", "auto"),
         RIGHTS,
@@ -22,7 +22,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--model", "-m"), "text", "Model of the sub-agents; 'demo' needs no key.", "NAME", group=MODEL),
-    Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),
+    Option(("--subagent-model",), "text", "Model for sub-agents whose profile does not name one.", "NAME", group=MODEL),
     _SHARED["cwd"],
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
 )

@@ -29,7 +29,7 @@ def answer_of(ask: PendingAsk, action: Action, content: dict[str, Any]) -> Appro
             return ApprovalAnswer("deny", reason=reason or (DISMISSED if action == "cancel" else ""))
         return ApprovalAnswer("allow") if content.get("decision") == ALLOW else ApprovalAnswer("deny", reason=reason)
     if action != "accept":
-        return "The user does not answer this question." if action == "decline" else DISMISSED
+        return "The user did not answer this question." if action == "decline" else DISMISSED
     return str(content.get("answer") or DISMISSED)
 
 

@@ -26,7 +26,7 @@ def _text(description: str) -> Schema:
 
 
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
-_ID = _text("Id of the sub-agent, as it was returned: SESSION:a.1.")
+_ID = _text("Id of the sub-agent, as returned: SESSION:a.1.")
 _LEFT = _object({"tokens": _or_null("integer"), "cost_usd": _or_null("number")})
 _FILE = _object({"path": STRING, "added": INTEGER, "removed": INTEGER, "seen": STRING}, "path")
 _COMMAND = _object(
@@ -162,7 +162,7 @@ _READING = (
     Tool(
         name="get_delegation_result",
         annotations=_READS,
-        description="Read the result of a sub-agent again, or the rest of a long one (offset). wait_s waits for its end.",
+        description="Read the result of a sub-agent again, or the rest of a long one (offset). wait_s waits until it has ended.",
         input_schema=_object(
             {
                 "id": _ID,
@@ -171,7 +171,7 @@ _READING = (
                     "type": "number",
                     "minimum": 0,
                     "maximum": 3600,
-                    "description": "Seconds to wait for its end.",
+                    "description": "Seconds to wait until it has ended.",
                 },
             },
             "id",

@@ -198,7 +198,7 @@ async def _elicit(ctx: Context, job: Job, question: Question) -> None:
 
 
 async def _take_answers(job: Job, answers: dict[str, Any]) -> None:
-    """Give a job the answers of a client. What is no answer to an open question is ignored."""
+    """Give a job the answers of a client. Anything that does not answer an open question is ignored."""
     for name, given in answers.items():
         answer = given.model_dump() if isinstance(given, types.ElicitResult) else given
         action = answer.get("action") if isinstance(answer, dict) else None

@@ -120,7 +120,7 @@ class FridayTools:
         """The session and the path of an agent. Raises UsageError."""
         job = await self._job(name)
         if job.path == "a":
-            raise UsageError(f"{name} is a whole call, not one sub-agent.", hint="Name one of it: SESSION:a.1.")
+            raise UsageError(f"{name} is a whole call, not a single sub-agent.", hint="Name one of it: SESSION:a.1.")
         return job.view.session, job.path
 
     async def _job(self, name: str) -> SessionJob:

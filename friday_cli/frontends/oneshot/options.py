@@ -26,12 +26,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
     Option(
-        ("--assume-price",), "flag", "Count a model of unknown price as its vendor's most expensive one.", group=_LIMITS
+        ("--assume-price",),
+        "flag",
+        "Count a model with an unknown price as its vendor's most expensive one.",
+        group=_LIMITS,
     ),
     Option(
         ("--timeout",),
         "float",
-        "Active seconds; waiting for rate limits or the network does not count. Without a network it waits as long.",
+        "Active seconds; waiting for rate limits or the network does not count. Without a network it waits just as long.",
         "SECONDS",
         group=_LIMITS,
     ),

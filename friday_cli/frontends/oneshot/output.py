@@ -377,7 +377,7 @@ def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall
         )
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
-    if again := next((_run_again(call) for call in denied if "no person can be asked" in call.reason), ""):
+    if again := next((_run_again(call) for call in denied if call.unasked), ""):
         lines.append(again)
     for path, view in state.agents.items():
         if view.worktree is not None and view.worktree.state == "changed":

@@ -71,7 +71,9 @@ def _ask_into_file(values: dict[str, Any]) -> int:
     full = os.path.abspath(path)
     if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:  # a checkout may bring links
         return _fail(
-            values, f"--output: {path} leads to {os.path.realpath(path)} by a link. Name that file, or another.", 2
+            values,
+            f"--output: {path} leads through a link to {os.path.realpath(path)}. Name that file, or another one.",
+            2,
         )
     try:
         file = open(path, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below

@@ -79,4 +79,4 @@ class SarifWriter(OutputWriter):
         if outcome.error:
             remark(outcome.error)
         if not document["runs"][0]["results"]:
-            remark("no findings: SARIF has what sub-agents report as findings with evidence")
+            remark("no findings: SARIF contains what sub-agents report as findings with evidence")

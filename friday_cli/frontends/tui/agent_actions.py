@@ -69,14 +69,14 @@ class AgentActions:
         below = sum(agent.path.startswith(path + ".") for agent in controller.state.working)
         if below and not self._services.presses.again(f"{level} {path}"):
             key = "x" if level == "cancel" else "X"
-            text = f"{pluralize(below, 'agent')} below {path} would end too. {key} again: {level} all."
+            text = f"{pluralize(below, 'agent')} below {path} would end too. Press {key} again to {level} all of them."
             return self._services.say_note(text, "warning")
         if path == "a":
             controller.compaction.cancel()
         from friday_cli.session.commands import Stop
 
         count = await controller.require_session().do(Stop(path, level))
-        self._services.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has ended already.")
+        self._services.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has already ended.")
 
     async def background_newest(self) -> None:
         """Let the newest sub-agent that its parent waits for continue in the background."""
@@ -85,7 +85,7 @@ class AgentActions:
         if waited:
             await self.background(waited[-1])
         else:
-            self._services.say_note("No sub-agent is being waited for.")
+            self._services.say_note("The main agent is not waiting for a sub-agent.")
 
     async def write(self, path: str) -> None:
         """Address the prompt to an agent."""

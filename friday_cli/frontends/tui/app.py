@@ -213,7 +213,7 @@ class FridayApp(App[int]):
         if self.input.run_stop.possible:
             self.input.run_stop.stop()
             self.services.presses.again("quit")  # the next one quits
-            self.services.say_note("Stopped. Ctrl+C again quits.")
+            self.services.say_note("Stopped. Press Ctrl+C again to quit.")
         elif text:
             pass
         elif composer.text:
@@ -223,7 +223,7 @@ class FridayApp(App[int]):
         elif self.services.presses.again("quit"):
             self.exit(0)
         else:
-            self.services.say_note("Ctrl+C again quits.")
+            self.services.say_note("Press Ctrl+C again to quit.")
 
     def action_leave_empty(self) -> None:
         if self.chat.composer.text:

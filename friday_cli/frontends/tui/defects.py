@@ -37,7 +37,7 @@ class Defects:
         self._times = [at for at in self._times if now - at < WITHIN_S] + [now]
         if len(self._times) >= MOST or isinstance(error, MemoryError) or self._is_fatal(error):
             return False
-        self._say(f"{report_defect(error)} The session goes on.")
+        self._say(f"{report_defect(error)} The session continues.")
         return True
 
     def keeps_going(self, error: Exception, pump: MessagePump) -> bool:

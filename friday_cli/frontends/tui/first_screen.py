@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FirstScreen:
-    """See the module."""
+    """The start card of a chat, until something is said or shown in it."""
 
     def __init__(self, services: ChatServices, body: ChatBody) -> None:
         """The card stands above `body`."""

@@ -173,7 +173,7 @@ class FleetApp(App[str]):
             self._question, self._since = shown, time.monotonic()
         text = 'No sessions. n starts one, or: friday ask -b "TASK"' if row is None else _about(row)
         if self._all and row is None:
-            text = "No session fits."
+            text = "No session matches."
         self.query_one("#about Static", Static).update(Text(self._peeked or text))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -238,7 +238,7 @@ class FleetApp(App[str]):
         if words and time.monotonic() - self._since < GRACE_S:
             self._since = time.monotonic()
         elif words and words != "no" and (not question.whole or self._peeked or about.max_scroll_y > 0):
-            self.notify("Not all of what is asked is shown here. Enter opens the session.", severity="warning")
+            self.notify("This question is not shown in full here. Press Enter to open the session.", severity="warning")
         elif words and await self._try(self._actions.answer(row.id, question, words)) is False:
             self.notify("That question is no longer open.", severity="warning")
 
@@ -249,7 +249,9 @@ class FleetApp(App[str]):
             return
         if self._asked != row.id:
             self._asked = row.id
-            self.notify(f"x again stops {row.id[:8]} with {pluralize(row.at_work, 'agent')} at work.", markup=False)
+            self.notify(
+                f"Press x again to stop {row.id[:8]} with {pluralize(row.at_work, 'agent')} at work.", markup=False
+            )
             return
         await self._try(self._actions.stop(row.id))
 

@@ -98,7 +98,7 @@ class InputController:
             self.offer(draft.text)
         elif path:
             if draft.images:
-                self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
+                self.say_note("Pictures can only be sent to the main agent; only the text was sent.", "warning")
             await self._report(self._agents.tell(path, text))
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass

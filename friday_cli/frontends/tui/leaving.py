@@ -50,7 +50,7 @@ class Leaving:
         """Quit; at the second press of `key` where agents are at work, which would end."""
         ends, them = self._ends_with_chat()
         if ends and not self._services.presses.again("leave"):
-            self._services.say_note(f"{ends}. {key} again stops {them} and quits.", "warning")
+            self._services.say_note(f"{ends}. Press {key} again to stop {them} and quit.", "warning")
         else:
             self._services.app.run_worker(self._exit())
 

@@ -78,7 +78,7 @@ class LoopChat(Protocol):
 
 
 class PromptLoop:
-    """The loop of a chat, one at a time. It ends at its caps, when a round ends otherwise than done, and when it is stopped."""
+    """The loop of a chat, one at a time. It ends at its caps, when a round ends without being done, and when it is stopped."""
 
     def __init__(self, chat: LoopChat, on_change: Callable[[], None]) -> None:
         self._chat, self._on_change = chat, on_change
@@ -92,7 +92,7 @@ class PromptLoop:
     def start(self, plan: LoopPlan) -> None:
         """Begin. Raises UsageError while another loop runs."""
         if self.running:
-            raise UsageError("A loop runs already; Esc or /loop stop ends it.")
+            raise UsageError("A loop is already running; Esc or /loop stop ends it.")
         self._task = asyncio.get_running_loop().create_task(self._run(plan), name="loop")
         self._task.add_done_callback(lambda task: self._on_change())
 

@@ -89,7 +89,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
         from friday_cli.system.other_machine import typed  # not before the first screen
 
         again = sanitize(typed(f"friday attach {name}"))
-        print(f"friday: session {name} goes on without this terminal: `{again}`", file=sys.stderr)
+        print(f"friday: session {name} continues without this terminal: `{again}`", file=sys.stderr)
     else:
         _print_saved(app.controller.last)
     return code or 0
@@ -127,7 +127,7 @@ async def _go_on(controller: SessionController) -> None:
         name = session.id[:8]
         if terminal.can_let_go():  # else its window was closed
             where = f"`friday attach {name}` opens it, `friday agents` lists it."
-            print(f"friday: session {name} goes on in the background. {where}", flush=True)
+            print(f"friday: session {name} continues in the background. {where}", flush=True)
             terminal.let_go()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, owner.end)
         await owner.until_unused()

@@ -26,7 +26,7 @@ class ShellRunner:
         prompt."""
         controller = self._services.controller
         if self.running:
-            refusal = "A command of yours still runs; Esc stops it."
+            refusal = "One of your commands is still running; Esc stops it."
         elif controller.session is None:
             refusal = str(controller.observer.refusal) if controller.observer else "No session is open yet."
         else:

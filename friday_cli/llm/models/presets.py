@@ -69,7 +69,7 @@ SCRIPTED = ("demo", "scripted")
 """Providers without a service: the offline demo, and a scenario from a file."""
 DEMO_PROMPT = "What is in this folder?"
 """The first prompt of the offline demo."""
-_SCRIPTED_USAGE = {"demo": "demo alone: it has no other model", "scripted": "scripted:FILE with the scenario's file"}
+_SCRIPTED_USAGE = {"demo": "`demo` alone: it has only one model", "scripted": "scripted:FILE with the scenario's file"}
 """How to write their model names."""
 
 _VENDORS = {"bedrock": "anthropic", "vertex": "anthropic", "foundry": "anthropic", "azure": "openai"}
@@ -79,12 +79,7 @@ _LOGINS = ("ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID")
 
 
 class ModelService(msgspec.Struct, frozen=True, kw_only=True):
-    """A service with settings and environment applied. It contains no secret.
-
-    `official` is True at the vendor's base URL, `local` for a local model server. `base_url_source` names the
-    variable or config table that changed the base URL ("" if none did). `login` is the variable of a stored login
-    that only the vendor's SDK can use.
-    """
+    """A service with settings and environment applied. It contains no secret."""
 
     name: str
     title: str
@@ -92,10 +87,14 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     api: Api
     keys: tuple[str, ...]
     local: bool
+    """Whether it is a local model server."""
     official: bool
+    """Whether it is at the vendor's base URL."""
     settings: ProviderSettings
     base_url_source: str = ""
+    """The variable or config table that changed the base URL; "" if none did."""
     login: str = ""
+    """The variable of a stored login that only the vendor's SDK can use."""
 
     @property
     def host(self) -> str:

@@ -219,7 +219,7 @@ def _choose(service: ModelService, model: str, effort: Effort | None, source: st
 def _ending(model: str, ends: date) -> str:
     today = catalog.today()
     if ends < today:
-        return f"{model} was announced to end on {ends}: it may no longer answer."
+        return f"The vendor announced that {model} ends on {ends}: it may no longer answer."
     return f"{model} ends on {ends}." if ends - today <= ENDS_SOON else ""
 
 

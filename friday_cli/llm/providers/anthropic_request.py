@@ -31,19 +31,20 @@ _Block = dict[str, Any]
 
 
 class AnthropicQuirks(msgspec.Struct, frozen=True):
-    """Differences between models, from the model's row in models.toml, which explains the values.
-
-    `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
-    switched off. `temperature` is when it is sent. `short_ids` sends ids of calls of other models as nine letters and digits: a server may
-    use a chat template of Mistral, which refuses others; Claude streams the arguments of calls as it writes them. The
-    defaults are for an unknown model.
-    """
+    """Differences between models, from the model's row in models.toml, which explains the values. The defaults are for an
+    unknown model."""
 
     efforts: tuple[Effort, ...] = ()
+    """The accepted levels; empty: not known."""
     thinking: str = ""
+    """How thinking is requested."""
     off: str = ""
+    """How thinking is switched off."""
     temperature: str = "any"
+    """When it is sent."""
     short_ids: bool = True
+    """Send ids of calls of other models as nine letters and digits: a server may use a chat template of Mistral, which
+    refuses others; Claude streams the arguments of calls as it writes them."""
     task_budget: bool = False
     """Whether the model can be told how many tokens it may use for its task; needs a beta header."""
 

@@ -30,35 +30,38 @@ CallIds = Literal["any", "short", "kimi"]
 
 
 class OpenAIQuirks(msgspec.Struct, frozen=True):
-    """Differences between services and models. The defaults are for an unknown server with Chat Completions.
-
-    `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
-    is the field in which reasoning is sent back with each reply that has calls, also an empty one ("": only in the field in
-    which the service sent it). `cache_key` sends `prompt_cache_key`, `auto_cache` asks
-    for a cache at the end of each request (Claude behind OpenRouter),
-    `cache_marks` (Responses) marks where the part ends that requests in other folders share,
-    `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
-    `call_ids` is the form of ids of calls that another model made: "short", nine letters and digits; "kimi",
-    functions.NAME:NUMBER. `signed_calls`: requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
-    without reasoning refuse. `temperature`: when it is sent, see models.toml.
-    `omitted`: fields of a reply that the service refuses.
-    """
+    """Differences between services and models. The defaults are for an unknown server with Chat Completions."""
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system_role: Literal["system", "developer"] = "system"
     efforts: tuple[Effort, ...] = ()
+    """The accepted reasoning efforts: empty sends any effort, ("none",) never sends one."""
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
+    """The field in which reasoning is sent back with each reply that has calls, even if it is empty. "": only in the
+    field in which the service sent it."""
     cache_key: bool = False
+    """Send `prompt_cache_key`."""
     auto_cache: bool = False
+    """Ask for a cache at the end of each request (Claude behind OpenRouter)."""
     cache_marks: bool = False
+    """Mark where the part ends that requests in other folders share (Responses)."""
     stream_usage: bool = True
+    """Request usage."""
     images: bool = True
+    """Whether images are accepted."""
     tool_images: bool = False
+    """Whether images are also accepted in tool results (Chat Completions)."""
     call_ids: CallIds = "short"
+    """The form of the ids of calls that another model made: "short", nine letters and digits; "kimi",
+    functions.NAME:NUMBER."""
     signed_calls: bool = False
+    """Whether each call needs a signature, even a call of another model."""
     reasoning: bool = True
+    """Request summaries and encrypted reasoning, which models without reasoning refuse (Responses)."""
     temperature: str = "any"
+    """When it is sent, see models.toml."""
     omitted: frozenset[str] = frozenset()
+    """Fields of a reply that the service refuses."""
 
 
 SERVICES: dict[str, OpenAIQuirks] = {
@@ -115,7 +118,7 @@ class ThinkTag:
         return text[: len(text) - kept], ""
 
     def end(self) -> str:
-        """The text that is held back at the end of a reply, since it was no tag."""
+        """The text that is held back at the end of a reply, since it was not a tag."""
         held, self._held = self._held if self._where == "start" else "", ""
         self._where = "text"
         return held

@@ -67,7 +67,7 @@ def omit(
     if refuses_image(error):
         count = refuse_images(request, state.setdefault(REFUSED_IMAGES, {}), error)
         images = "an image" if count == 1 else f"{count} images"
-        return f"{error.message} It gets the conversation without {images}; the log keeps them." if count else None
+        return f"{error.message} It receives the conversation without {images}; the log keeps them." if count else None
     found = refused_part(error, sent, (*omitted, *needed, *([REASONING_ITEMS] if UNREAD in state else ())))
     if not found:
         return None

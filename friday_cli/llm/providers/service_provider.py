@@ -226,9 +226,7 @@ class ServiceProvider(ABC):
                             silent += 1
                             yield chunk
                         if silent < 0:
-                            message = (
-                                f"{self._endpoint.service} sends events without end and nothing of a reply in them."
-                            )
+                            message = f"{self._endpoint.service} keeps sending events that contain no part of a reply."
                             raise ProviderError("invalid", message)
             except Exception as error:
                 if not (reply.ended and from_exception(self._endpoint, error).transient):

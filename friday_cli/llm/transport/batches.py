@@ -283,7 +283,7 @@ def _id(row: dict[str, Any]) -> str:
     found = row.get("id")
     if isinstance(found, str) and 0 < len(found) < 200 and found.replace("_", "").replace("-", "").isalnum():
         return found
-    raise ProviderError("garbled", "The service answered without the id of a batch.")
+    raise ProviderError("garbled", "The service's answer does not contain the id of a batch.")
 
 
 def _seconds(value: object) -> float:

@@ -44,27 +44,28 @@ ANSWERED: set[str] = set()
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A model service. All durations are seconds.
-
-    `service` is its name in messages. `headers` are sent with every request and include the key. `key_name` is the
-    variable or config key that an authentication error names. `idle_s` limits the wait for any byte, `event_idle_s`
-    the wait for an event other than a ping; both are at least `first_s` before the first event. `sdk` and `platform` select the SDK's client class for the `sdk`
-    transport; `options` are its further arguments (region, project, resource, API version). `models` are known model
-    ids, for suggestions in an error.
-    """
+    """A model service. All durations are seconds."""
 
     service: str
+    """Its name in messages."""
     base_url: str
     headers: dict[str, str] = {}
+    """Sent with every request; they include the key."""
     key_name: str = ""
+    """The variable or config key that an authentication error names."""
     connect_s: float = 10.0
     idle_s: float = IDLE_S
+    """Limits the wait for any byte; at least `first_s` before the first event."""
     first_s: float = 0.0
     event_idle_s: float = 300.0
+    """Limits the wait for an event other than a ping; at least `first_s` before the first event."""
     sdk: Literal["anthropic", "openai"] = "openai"
+    """Selects, with `platform`, the SDK's client class for the `sdk` transport."""
     platform: Literal["", "profile", "bedrock", "mantle", "vertex", "foundry", "azure"] = ""
     options: dict[str, Any] = {}
+    """Further arguments of that class (region, project, resource, API version)."""
     models: tuple[str, ...] = ()
+    """Known model ids, for suggestions in an error."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.service!r}, {self.host!r})"

@@ -73,7 +73,7 @@ async def list_models(endpoint: Endpoint, *, seconds: float) -> list[dict[str, A
     """
     async with _short_request(endpoint, seconds) as sdk:
         if sdk.models is None:
-            raise ProviderError("config", f"{endpoint.service} offers no list of models on this platform.")
+            raise ProviderError("config", f"{endpoint.service} does not list its models on this platform.")
         found = []
         async for model in sdk.models.list(timeout=seconds, extra_headers=_auth(endpoint)):
             found.append(model.to_dict(mode="json"))

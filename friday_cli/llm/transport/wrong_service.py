@@ -41,7 +41,7 @@ def not_http(endpoint: Endpoint, text: str) -> ProviderError | None:
     """The error for an answer that waiting does not change; None for any other."""
     where = f"{endpoint.service} at {endpoint.host}"
     if "Receive buffer too long" in text:
-        what = "sends longer headers than any service of models does"
+        what = "sends longer headers than any model service"
         return ProviderError("config", f"{where} {what}.", hint="Check base_url: it may be another kind of server.")
     if "illegal status line" not in text and "illegal request line" not in text:
         return None

@@ -51,7 +51,7 @@ class Cassettes:
         return sorted(path.stem for path in self.folder.glob("*.jsonl") if _NAME.fullmatch(path.stem))
 
     def path(self, name: str) -> Path:
-        """The file of a cassette. Raises UsageError for a name that is no file name."""
+        """The file of a cassette. Raises UsageError for a name that is not a file name."""
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a name for a cassette.", hint="Use letters, digits, '.', '_' and '-'.")
         return self.folder / f"{name}.jsonl"

@@ -22,7 +22,7 @@ SHOWN = 160
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """What differs from the recording first, and where. `turn` is that of `agent`, 0 where there is none. `where` names the part and
+    """A difference from the recording, and where it is. `turn` is that of `agent`, 0 where there is none. `where` names the part and
     `line` its line, from 1. `before` and `after` are the recorded line and the one of now, "" for none. `cause`: what
     changed since, as far as it is known."""
 

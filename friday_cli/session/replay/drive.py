@@ -53,7 +53,7 @@ class Replayed(msgspec.Struct):
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recording is replayed. `folder`: where the files that steer agents are read. `go_on`: after a divergence, too.
+    """The options of a replay. `folder`: where the files that steer agents are read. `go_on`: after a divergence, too.
     `runs_hooks`: the hooks of today run. `watch` gets every event of the replay."""
 
     folder: Path
@@ -204,7 +204,10 @@ class _Process:
             about = f"{asked.tool} ({asked.call_id})" if isinstance(asked, events.PermissionAsked) else "a question"
             self._answers.report(
                 Divergence(
-                    "permission", path, self._answers.turn_of(path), f"{about}: a person is asked now, and was not then"
+                    "permission",
+                    path,
+                    self._answers.turn_of(path),
+                    f"{about}: a person is asked now, but was not in the recording",
                 )
             )
             return
@@ -245,7 +248,7 @@ class _Process:
             case events.PermissionAsked() | events.QuestionAsked():
                 self._later(self._answer(session, path, event))
             case events.Denied() if (path, event.call_id) in self._recording.calls:
-                what = f"{event.tool} ({event.call_id}) is denied now ({event.reason}); it ran then"
+                what = f"{event.tool} ({event.call_id}) is denied now ({event.reason}), but ran in the recording"
                 answers.report(Divergence("permission", path, answers.turn_of(path), what))
             case events.HookRan() if answers.runs_hooks:
                 self._compare_hook(path, event)

@@ -55,7 +55,7 @@ class RecordedAsk(msgspec.Struct):
 
 
 class PersonAct(msgspec.Struct, frozen=True):
-    """What a person did: `event` at `path`, at the time `at`, after the `count`-th event of kind `after` of agent `agent`."""
+    """An act of a person: `event` at `path`, at the time `at`, after the `count`-th event of kind `after` of agent `agent`."""
 
     path: str
     event: events.AnyEvent
@@ -74,7 +74,7 @@ class PersonPrompt(msgspec.Struct, frozen=True):
 
 
 class RecordedProcess(msgspec.Struct):
-    """What one process did. `history` are the events before it. `killed`: it died while agents were running."""
+    """The part of a recording that one process did. `history` are the events before it. `killed`: it died while agents were running."""
 
     history: Sequence[Envelope]
     first: int

@@ -48,7 +48,7 @@ async def prepare(
         commit = (await asyncio.to_thread(git, source, "rev-parse", "HEAD")).decode().strip()
     except FridayError:
         raise UsageError(
-            f"{source} is in no git repository with a commit, so its files cannot be had apart.",
+            f"{source} is not in a git repository with a commit, so its files cannot be copied separately.",
             hint="`friday sessions fork --at N` copies the conversation only.",
         ) from None
     place = data_dir(env) / "forks" / f"{session[:8]}-{path}-{turn}-{new_id()[:8]}"
@@ -109,7 +109,7 @@ async def _restore(
         await workspace.apply_writes(found.steps)
     finally:
         await workspace.close()
-    return [f"{row.path}: it is as it is now ({row.reason})" for row in (*found.conflicts, *found.lost)]
+    return [f"{row.path}: it has its current content ({row.reason})" for row in (*found.conflicts, *found.lost)]
 
 
 def _changed(envelopes: Sequence[Envelope], commit: str, before: int) -> list[str]:
@@ -120,7 +120,7 @@ def _changed(envelopes: Sequence[Envelope], commit: str, before: int) -> list[st
         missing.append(f"the folder is at commit {commit[:12]} now; the session began at {then[:12]}")
     if not then:
         missing.append(
-            "the commit at the start is not recorded; files that the session did not change are those of now"
+            "the commit at the start was not recorded; files that the session did not change have their current content"
         )
     kept = [e for e in envelopes if (e.seq or 0) < before]
     isolated = {

@@ -43,7 +43,7 @@ SAME_TASK = 0.8
 
 
 class DelegationHost(Protocol):
-    """What the delegation tools of one agent need of the session."""
+    """The part of the session that the delegation tools of one agent need."""
 
     async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
         """`specs` with what such delegations usually use."""

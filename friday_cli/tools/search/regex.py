@@ -26,7 +26,7 @@ def needs_python(pattern: str) -> bool:
 
 
 def for_ripgrep(pattern: str) -> str:
-    """The pattern in ripgrep syntax. A brace that is no repetition (`interface{}`) is escaped."""
+    """The pattern in ripgrep syntax. A brace that is not a repetition (`interface{}`) is escaped."""
 
     def translate(found: re.Match[str]) -> str:
         if found["brace"]:

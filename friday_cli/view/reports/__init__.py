@@ -80,6 +80,6 @@ def write_file(path: Path, text: str, *, replace: bool) -> None:
         with path.open("w" if replace else "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} is there already.", hint="Name another file: /export md FILE.") from None
+        raise UsageError(f"{path} already exists.", hint="Name another file: /export md FILE.") from None
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None

@@ -243,7 +243,7 @@ class CheckpointRecorder:
     async def _report_problem(self) -> None:
         if self._snapshot is not None and self._snapshot.problem and not self._problem_reported:
             self._problem_reported = True
-            await self._log.emit("a", Notice(f"What commands change here cannot be rewound: {self.problem}.", "info"))
+            await self._log.emit("a", Notice(f"Changes by commands cannot be rewound here: {self.problem}.", "info"))
 
     def _rows(self, found: Sequence[SnapshotChange]) -> list[tuple[KeptFile, ...]]:
         """What the log keeps of changes, `ROWS` in an event. Blocks."""

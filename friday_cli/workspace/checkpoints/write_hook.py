@@ -107,7 +107,7 @@ class WriteHook:
         return None if self.recorder is None else self.recorder.problem
 
     async def command_started(self, agent: str, commands: Iterable[ObservedWork]) -> None:
-        """Call before a command of `agent` starts; `commands` are those that may be running already."""
+        """Call before a command of `agent` starts; `commands` are those that may already be running."""
         await self.note(agent)
         await self.work_started(agent, commands)
 

@@ -18,7 +18,7 @@ READ = 64 * 1024
 
 
 class PipedProgram(NamedTuple):
-    """What to run: `argv` begins with an absolute path. `environ` is its whole environment, `given` its input. It is ended after `timeout_s` seconds, and when
+    """A program to run: `argv` begins with an absolute path. `environ` is its whole environment, `given` its input. It is ended after `timeout_s` seconds, and when
     one of its outputs is longer than `limit` bytes. `confined`: in the sandbox of commands, where it may write
     only `writes` (None: what commands may write)."""
 

@@ -25,7 +25,7 @@ READ = 256 * 1024
 
 
 class ServerProgram(NamedTuple):
-    """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
+    """A server program to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
     `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox.
     `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands). `freeze`: what exists inside of
     `writes` and must not change, which Landlock cannot prevent. `only_port` and `record` as in `SandboxPlan`."""

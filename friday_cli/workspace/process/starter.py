@@ -33,7 +33,7 @@ COMMAND_BYTES = 128 * 1024 - 1
 
 
 class CommandSettings(NamedTuple):
-    """What the commands of a session share. `keep` names variables that a sandbox must not remove, `shown` is the number
+    """The settings that the commands of a session share. `keep` names variables that a sandbox must not remove, `shown` is the number
     of bytes of an output that are returned."""
 
     environ: Mapping[str, str]

@@ -327,7 +327,7 @@ def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control
         socket.send_fds(guard, [b"+"], [listener])
         os.close(listener)
     if not os.read(control, 1):
-        raise OSError("Friday ended, or needs it no longer")
+        raise OSError("Friday ended, or no longer needs it")
     os.execve(words[0], words, request.environ)
 
 

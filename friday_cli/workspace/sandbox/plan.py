@@ -11,28 +11,33 @@ _LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets")
 
 
 class SandboxPlan(NamedTuple):
-    """All paths are absolute. `program` is the program of the sandbox ("" for Landlock); `tmp` is the private temp folder.
-    `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
-    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
-
-    `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
-    folder, and no file in them can be executed (bubblewrap cannot prevent that). `sockets`: local sockets that may be
-    connected to, or folders with some. `only_port`: with the network on, the only port of this machine that may be connected to besides those on which
-    the command itself listens; 0 for every address. `record`: the programs that it executes are reported."""
+    """The paths that a sandbox opens and closes, all absolute. The deeper of two entries applies."""
 
     kind: SandboxKind
     program: str
+    """The program of the sandbox; "" for Landlock."""
     tmp: str
+    """The private temp folder."""
     cwd: str
     network: bool
     write: tuple[str, ...] = ()
+    """Can be written."""
     deny: tuple[str, ...] = ()
+    """Cannot even be read."""
     show: tuple[str, ...] = ()
+    """Can be read inside a denied folder."""
     freeze: tuple[str, ...] = ()
+    """Read-only inside a writable folder; a path of it that does not exist cannot be created."""
     read_only: tuple[str, ...] = ()
+    """The folders of a read-only command, () for another command: they can be read, even inside a denied folder, and no
+    file in them can be executed (bubblewrap cannot prevent that)."""
     sockets: tuple[str, ...] = ()
+    """Local sockets that may be connected to, or folders with some."""
     only_port: int = 0
+    """With the network on: the only port of this machine that may be connected to, besides those on which the command itself
+    listens; 0 for every address."""
     record: bool = False
+    """Whether the programs that it executes are reported."""
 
     def writing_only(self, paths: Sequence[str]) -> SandboxPlan:
         """The same plan, which may write nothing but `paths` and its temp folder."""

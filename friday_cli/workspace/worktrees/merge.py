@@ -83,7 +83,7 @@ class MergePlan:
         if new is None:
             raise _MergeConflict("it was changed here, and deleted in the worktree")
         if old is None:
-            raise _MergeConflict("it was created here as well, with other content")
+            raise _MergeConflict("it was created here as well, with different content")
         if LINK in (old.mode, new.mode, current.mode):
             raise _MergeConflict("it changed here as well, and a link cannot be merged")
         mode = new.mode if current.mode == old.mode else current.mode

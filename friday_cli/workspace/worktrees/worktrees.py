@@ -21,7 +21,7 @@ from .metadata import Worktree, WorktreeState, load_worktrees, remove_folder
 
 ENDED: Mapping[WorktreeState, str] = {
     "unchanged": "nothing was changed in it, so it was removed",
-    "applied": "it was applied already",
+    "applied": "it was already applied",
     "discarded": "it was discarded",
     "kept": "its work is on its branch",
 }
@@ -170,7 +170,7 @@ class Worktrees:
                     await self._remove(worktree, "unchanged")
                 raise ToolError(f"Nothing changed in the worktree of {worktree.path or worktree.metadata.name}.")
             if allowed is not None and not set(self.touched(worktree, target)) <= set(allowed):
-                raise ToolError("The worktree changed meanwhile, so nothing was applied.", hint="Try again.")
+                raise ToolError("The worktree changed in the meantime, so nothing was applied.", hint="Try again.")
             top = self._target(worktree, target)
             found = await plan_apply(worktree, trees, target, top)
             applied = await describe(worktree, trees, target, top, found)

@@ -32,11 +32,11 @@ def changed(agent: Agent, what: str) -> None:
         (
             "system",
             (WRITTEN, LOST, LOST),
-            "5,000 tokens of the request were not read from the cache of fake/m again: the system text changed.",
+            "5,000 tokens that fake/m had cached were not read from its cache: the system text changed.",
         ),
         ("tools", (WRITTEN, LOST), "the list of tools changed (look)."),
         ("message", (WRITTEN, LOST), "message 1 of the conversation changed."),
-        ("nothing", (WRITTEN, LOST), "nothing changed in it, so the service dropped them."),
+        ("nothing", (WRITTEN, LOST), "nothing in the request changed, so the service dropped them."),
         ("system", (WRITTEN, READ), ""),
         ("system", (msgspec.structs.replace(LOST, cached=False),) * 3, ""),  # the service reports no cache
         ("system", (Usage(input=10, cache_write=900), LOST), ""),  # less than a service caches

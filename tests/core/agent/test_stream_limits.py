@@ -119,7 +119,7 @@ async def test_a_usage_that_is_not_possible_is_estimated_and_reported_once(
     assert end.usage.context < 5000, "two short requests, estimated"
     assert end.usage.searches == 0
     assert bench.root.budget.tokens.spent == end.usage.billed
-    told = f"fake/m reported a usage that is not possible: {words} for one request. Usage is estimated instead."
+    told = f"fake/m reported impossible usage: {words} for one request. Friday estimates the usage instead."
     assert bench.of(Notice) == [Notice(told, "warning")]
 
 

@@ -34,7 +34,7 @@ async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None
     assert (outcome.status, outcome.stop_reason, outcome.error) == (
         "failed",
         "provider",
-        "server! It asks to wait for 60 s.",
+        "server! It asks you to wait for 60 s.",
     )
     assert [a.retry_s is None for a in bench.of(AttemptFailed)] == [False] * 4 + [True]
     assert 240 <= asyncio.get_running_loop().time() <= 300

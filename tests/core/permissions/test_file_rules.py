@@ -67,7 +67,7 @@ def test_a_command_that_changes_settings_of_git_or_the_shell_is_asked_about_in_e
     for mode in MODES:
         permission = decided(project, command, mode, "allow bash", "allow bash(git config *)")
         assert permission.decision == ("deny" if mode == "plan" else "ask"), mode
-        assert mode == "plan" or "is protected: asked in every mode" in permission.reason
+        assert mode == "plan" or "is protected: needs approval in every mode" in permission.reason
 
 
 @pytest.mark.parametrize("command", [

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.command_safety import AnalysisContext
+from friday_cli.core.permissions.call_check import CallCheck
 from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
-from friday_cli.core.permissions.rules import Rules, decide
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.tool_info import Effect
@@ -70,11 +71,11 @@ class Objects:
 
 @pytest.mark.parametrize(("rule", "approval_reason", "decision", "reason"), [
     ("allow fetch", "", "allow", "allowed by the rule fetch"), ("allow fetch", "new host", "ask", "new host"),
-    ("ask fetch", "new host", "ask", "asked about by the rule fetch; new host"),
+    ("ask fetch", "new host", "ask", "approval required by the rule fetch; new host"),
     ("deny fetch", "new host", "deny", "denied by the rule fetch"),
 ])  # fmt: skip
 def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:
-    permission = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
+    permission = CallCheck(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason)).decide_now()
     assert (permission.decision, permission.reason) == (decision, reason)
 
 
@@ -270,7 +271,7 @@ def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
     rules = rights("allow bash", "allow edit_file", "allow memory_save", mode="plan")
     assert rules.decide(bash("git status | head")).decision == "allow"
     assert rules.decide(bash("make")).decision == "deny"
-    assert "mode plan changes nothing, and make is not known to be read-only" in rules.decide(bash("make")).reason
+    assert "mode plan is read-only, and make is not known to be read-only" in rules.decide(bash("make")).reason
     assert rules.decide(edit("a.py")).decision == "deny"
     assert rules.decide(RuleInput("memory_save", "save")).decision == "deny"
 
@@ -507,7 +508,7 @@ def test_a_command_that_names_a_file_that_runs_code_later_is_asked_about_in_ever
     for mode in MODES:
         permission = rights("allow bash", "allow bash(tee *)", mode=mode).decide(call)
         assert permission.decision == ("deny" if mode == "plan" else "ask"), mode
-        assert mode == "plan" or "is protected: asked in every mode" in permission.reason
+        assert mode == "plan" or "is protected: needs approval in every mode" in permission.reason
 
 
 @pytest.mark.parametrize(

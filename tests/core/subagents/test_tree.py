@@ -60,7 +60,7 @@ async def test_without_a_person_a_question_is_denied_and_reported() -> None:
     )
     assert (await bench.prompt()).text == "without it"
     assert bench.results() == [
-        "denied: Not permitted: asked about by the rule look, and no person can be asked here. "
+        "denied: Not permitted: approval required by the rule look, and no person can be asked here. "
         "Continue without it, or report what you could not do."
     ]
     assert bench.of(ev.PermissionAsked) == []

@@ -72,7 +72,7 @@ def test_what_the_other_machine_names_can_be_typed_here(harness: Harness, monkey
 
 
 @pytest.mark.parametrize(
-    ("code", "told"), [(0, ""), (2, ""), (127, "has no `friday` on the PATH"), (255, "no connection to box")]
+    ("code", "told"), [(0, ""), (2, ""), (127, "has no `friday` on the PATH"), (255, "the connection to box failed")]
 )
 def test_its_exit_code_is_that_of_the_command(ssh: Path, code: int, told: str) -> None:
     (ssh / "ssh.py").write_text(f"raise SystemExit({code})")

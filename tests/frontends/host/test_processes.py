@@ -96,7 +96,7 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
         until(lambda: rows(harness.project)[0]["at_work"] == 1)
         (before,) = rows(harness.project)
         assert not before["reachable"]
-        first.type(b"/detach\r", until=b"goes on in the background")
+        first.type(b"/detach\r", until=b"continues in the background")
         assert first.end() == 0
         assert first.is_clean()
     (after,) = until(lambda: [row for row in rows(harness.project) if row["reachable"]])
@@ -105,7 +105,7 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
         second.until(b"Enter queues")
         (harness.project / "go").touch()
         second.until(b"all is said")
-        second.type(b"\x04", until=b"goes on without this terminal")
+        second.type(b"\x04", until=b"continues without this terminal")
         assert second.end() == 0
     until(lambda: gone(after["pid"]))
     assert (harness.project / "gone").exists()

@@ -211,7 +211,7 @@ async def test_an_older_or_newer_owner_is_named(harness: Harness, monkeypatch: p
         for version in (wire.PROTOCOL - 1, wire.PROTOCOL + 1):
             with monkeypatch.context() as patch:
                 patch.setattr("friday_cli.session.remote.wire", _Other(version))
-                with pytest.raises(UsageError, match="do not understand each other"):
+                with pytest.raises(UsageError, match="the two cannot talk to each other"):
                     await RemoteSession.connect(session.id)
 
 

@@ -234,4 +234,4 @@ async def test_a_person_takes_a_sub_agent_over_and_hands_it_back(tmp_path: Path)
         end = chat.state.agents["a.1"].end
         assert end is not None
         assert end.text == "my own words"
-        await chat.say("/handback", shows="You have taken over no sub-agent.")
+        await chat.say("/handback", shows="You have not taken over a sub-agent.")

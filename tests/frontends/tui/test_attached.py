@@ -185,7 +185,7 @@ async def test_agents_at_work_are_not_stopped_by_another_model(tmp_path: Path) -
         other = await RemoteSession.connect(owner.session.id)
         assert other is not None
         await chat.say("go", shows="wants to run a command")
-        with pytest.raises(UsageError, match="1 agent at work, which this would stop"):
+        with pytest.raises(UsageError, match="1 agent at work; this would stop"):
             await other.reopen(Reopening(model="demo"))
         await other.close()
         chat.has("wants to run a command")

@@ -209,7 +209,7 @@ async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(
 
 
 async def test_a_note_is_shown_to_its_last_word_on_a_small_screen(tmp_path: Path) -> None:
-    words = "@reseacher: no profile and no file, so it is text. Did you mean @researcher?"
+    words = "@reseacher is neither a profile nor a file, so it stays text. Did you mean @researcher?"
     async with opened(tmp_path, {"a": []}, size=(60, 20)) as chat:
         chat.app.notify(words, markup=False, timeout=3600)
         await chat.until(lambda: "@reseacher:" in chat.frame and "@researcher?" in chat.frame)

@@ -181,7 +181,7 @@ def test_plain_text_keeps_notes_and_lists_models(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", "--plain") as terminal:
         terminal.until(b"/help lists the commands")
         terminal.type(b"# the port is 8080\n", until=b"Note 1 is kept in memory for this project.")
-        terminal.type(b"/model\n", until=b"Write the command again, with one of them behind it.")
+        terminal.type(b"/model\n", until=b"Write the command again, followed by one of them.")
         terminal.type(b"/status\n", until=b"- mode: ask")
 
 

@@ -81,7 +81,7 @@ async def test_what_is_accepted_leaves_the_list_and_stays_in_the_folder(tmp_path
         await chat.press("a")
         await chat.until(lambda: not isinstance(chat.app.screen, Review))
         assert (tmp_path / "one.txt").read_text() == "2\n"
-        await chat.say("/diff", shows="No change of an agent waits for a review.")
+        await chat.say("/diff", shows="There are no changes of agents to review.")
 
 
 async def test_a_file_that_the_person_changed_since_is_put_back_only_after_a_word(tmp_path: Path) -> None:

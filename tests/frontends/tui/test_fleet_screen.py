@@ -111,7 +111,7 @@ async def test_what_is_not_wholly_shown_is_not_allowed_here(monkeypatch: pytest.
             if row is long:  # laid out; a person's key counts half a second after it
                 await until(lambda: app.screen.query_one("#about").max_scroll_y > 0)  # noqa: B023
             await pilot.press("y")
-            await until(lambda: "Not all of what is asked" in said(app))  # noqa: B023
+            await until(lambda: "This question is not shown in full here" in said(app))  # noqa: B023
             assert actions.done == []
             await pilot.press("n")
             await until(lambda: actions.done == [("answer", "1", "p3", "no")])  # noqa: B023

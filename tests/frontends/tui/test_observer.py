@@ -27,12 +27,12 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
         assert "read only" in chat.frame.splitlines()[-1]
         other.say("second words")
         await chat.until(lambda: "› second words" in chat.frame and "two" in chat.frame)
-        await chat.say("not yet", shows="this window only shows it")
+        await chat.say("not yet", shows="this window is read-only")
         assert chat.composer.text == "not yet"
         for command, seen in (("/cost", "cached"), ("/diff", "a.txt")):
             await chat.say(command)
             await chat.until(lambda seen=seen: seen in chat.frame)
-        await chat.press("a", shows="this window only shows it")
+        await chat.press("a", shows="this window is read-only")
         await chat.press("escape")
         chat.composer.put("not yet")
         await other.end()
@@ -50,7 +50,7 @@ async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: 
             chat.app.clear_notifications()
             await chat.pilot.pause()
             chat.composer.clear()
-            await chat.say(words, shows="this window only shows it")
+            await chat.say(words, shows="this window is read-only")
         assert chat.app.controller.observer is not None
 
 

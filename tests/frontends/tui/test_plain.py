@@ -111,11 +111,11 @@ def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
     with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
         terminal.until(b"/help lists the commands")
         terminal.until(b"Tool list_dir")  # it is at work
-        terminal.type(b"\x03", until=b"Stopped. Ctrl-C again quits.")
+        terminal.type(b"\x03", until=b"Stopped. Press Ctrl-C again to quit.")
         terminal.until(b"Done: stopped")
         said = -1
         while terminal.read(0.1):  # two presses are one wish where little time is between them
-            if said < (said := terminal.out.count(b"Ctrl-C again quits.")):
+            if said < (said := terminal.out.count(b"Press Ctrl-C again to quit.")):
                 terminal.type(b"\x03")
         assert terminal.end() == 0
         assert b"\x1b" not in terminal.out
@@ -177,7 +177,7 @@ def test_what_is_said_after_a_rewind_is_printed(tmp_path: Path) -> None:
         terminal.until_quiet()
         terminal.type(b"second\n", until=b"Two.")
         terminal.until_quiet()
-        terminal.type(b"/rewind\n", until=b"Write the command again, with one of them behind it.")
+        terminal.type(b"/rewind\n", until=b"Write the command again, followed by one of them.")
         assert b"1: " in terminal.out
         terminal.type(b"/rewind 1\n", until=b"Note: Rewound the conversation.")
         terminal.until(b"Your message was:\r\nfirst")

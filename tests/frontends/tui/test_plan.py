@@ -30,8 +30,8 @@ async def handed_in(chat: Chat) -> None:
     ("keys", "mode", "said"),
     [
         ("1", "edits", "The user approved the plan. Mode edits holds"),
-        ("3 m o r e enter", "plan", "go on planning, and hand in a better one. The user wrote: more"),
-        ("escape", "plan", "go on planning, and hand in a better one."),
+        ("3 m o r e enter", "plan", "keep planning, and hand in a better one. The user wrote: more"),
+        ("escape", "plan", "keep planning, and hand in a better one."),
         ("4", "ask", "does not want the plan done"),
     ],
 )

@@ -101,7 +101,10 @@ async def test_enter_chooses_the_sub_agents_of_the_main_agent(tmp_path: Path, si
         started = [e.event for e in await chat.session.history() if isinstance(e.event, AgentStarted)]
         assert [event.profile for event in started] == ["friday", "researcher"]
         prompt, _, refused, *_ = chat.session._main.agent.conversation.history
-        assert "The user allows no sub-agent 'coder' in this session. Allowed: analyst," in refused.results[0].text
+        assert (
+            "The user does not allow the sub-agent 'coder' in this session. Allowed: analyst,"
+            in refused.results[0].text
+        )
         assert "you may delegate to now: analyst, general, researcher, reviewer, summarizer." in prompt.text
         await chat.say("@coder do it", shows="@coder: the main agent")
         await shown(chat)

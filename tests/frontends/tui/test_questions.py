@@ -125,7 +125,7 @@ async def test_what_a_rule_lets_through_stands_in_the_question(tmp_path: Path, n
         await asked(chat, say="go")
         chat.has(
             "Yes, and `python3 -m nothing_here *` in this session",
-            "To remember: python3 -m nothing_here ...: with anything",
+            "To remember: python3 -m nothing_here ...: with any arguments",
         )
         await chat.press("2")
         await chat.idle()

@@ -41,13 +41,13 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
         await chat.press("escape", "escape")
-        await chat.until(lambda: asks(chat) and "Back to before which message?" in chat.frame)
+        await chat.until(lambda: asks(chat) and "Go back to before which message?" in chat.frame)
         chat.has("Stay here")
         await chat.press("enter")  # what a finger does by itself changes nothing
         await chat.until(lambda: not asks(chat))
         assert said(chat) == ["make one", "make two"]
         await chat.press("escape", "escape")
-        await chat.until(lambda: asks(chat) and "Back to before which message?" in chat.frame)
+        await chat.until(lambda: asks(chat) and "Go back to before which message?" in chat.frame)
         await chat.press("up", shows="Changed since: two.txt")
         chat.has("· 2 files · make one")
         await chat.press("enter", shows="Conversation and files")

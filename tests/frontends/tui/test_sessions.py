@@ -55,7 +55,7 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         opened_first = chat.app.controller.session
         await chat.say("/model nowhere/none", shows="Unknown provider")
         await chat.until(lambda: chat.app.controller.session is not None and "› keep this" in chat.frame)
-        assert "goes on with" not in chat.frame
+        assert "continues with" not in chat.frame
         await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
         await chat.shows("ANTHROPIC_API_KEY")
         assert not chat.app.query(Welcome)

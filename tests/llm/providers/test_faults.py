@@ -75,7 +75,7 @@ async def test_events_without_end_that_bring_nothing_end_the_reply(
                 assert (await ask(provider))[1].stop == "tool_use"
             else:
                 chunks, error = await fails(provider)
-                assert "sends events without end" in error.message
+                assert "keeps sending events" in error.message
                 assert not error.transient
                 assert any(isinstance(c, TextChunk) for c in chunks)
 

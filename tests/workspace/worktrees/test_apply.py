@@ -66,7 +66,7 @@ async def test_all_kinds_of_changes(repo: OpenRepository, worktree: Worktree) ->
     }  # fmt: skip
     assert (applied.merged, worktree.state) == ((), "applied")
     for again in (repo.apply, repo.worktrees.discard):
-        with pytest.raises(ToolError, match="applied already"):
+        with pytest.raises(ToolError, match="already applied"):
             await again(worktree)
     assert next(d for d in applied.diffs if d.path == "one").diff == "@@ -1 +1 @@\n-1\n+2\n"
     assert not folder.exists()
@@ -282,7 +282,7 @@ async def test_only_allowed_paths_are_changed(repo: OpenRepository, worktree: Wo
     await repo.refresh(worktree)
     allowed = repo.worktrees.touched(worktree, repo.base)
     (worktree.folder / "ten").write_text("more\n")
-    with pytest.raises(ToolError, match="The worktree changed meanwhile"):
+    with pytest.raises(ToolError, match="The worktree changed in the meantime"):
         await repo.worktrees.apply(worktree, repo.base, allowed=allowed)
     assert (repo.root / "one").read_text() == "1\n"
     await repo.worktrees.apply(worktree, repo.base, allowed=repo.worktrees.touched(worktree, repo.base))

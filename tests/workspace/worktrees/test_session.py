@@ -335,7 +335,7 @@ async def test_the_changes_of_a_stopped_child_can_be_applied(harness: Harness, s
         assert len(metadata_files()) == 1
         async with harness.session(mode="yolo", resume=session.id) as resumed:
             assert [f.path for f in await resumed.apply_worktree("a.1")] == ["x"]
-            with pytest.raises(UsageError, match="applied already"):
+            with pytest.raises(UsageError, match="already applied"):
                 await resumed.apply_worktree("a.1")
     assert listing(harness.project)["x"] == "x"
     assert (await states(harness, session.id))[-1] == "applied"

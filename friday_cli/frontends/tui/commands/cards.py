@@ -162,7 +162,7 @@ def _short(count: int) -> str:
 def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
     """The mode and the rules, each with its decision and source; "" is a rule of this session."""
     rows = [f"- {decision} {code(rule)}, from {code(place) or 'this session'}" for rule, decision, place in rules]
-    body = "\n".join(rows) or "No rules: the mode alone decides."
+    body = "\n".join(rows) or "There are no rules: only the mode decides."
     denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({code(d.reason, 200)})" for d in state.denials[-10:]]
-    tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
+    tail = "\n\nRefused recently:\n\n" + "\n".join(denied) if denied else ""
     return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"

@@ -114,7 +114,7 @@ async def change_memory(rest: str) -> str:
         raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
     done = await (lists.promote_notes(numbers) if verb == "promote" else lists.forget_notes(numbers))
     count = pluralize(len(done), "note")
-    return f"{count} visible to every agent now." if verb == "promote" else f"{count} forgotten."
+    return f"{count} now visible to every agent." if verb == "promote" else f"{count} forgotten."
 
 
 def diff_card(rows: Sequence[FileDiff]) -> str:

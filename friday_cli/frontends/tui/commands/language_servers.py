@@ -33,7 +33,7 @@ async def run(chat: CommandContext, rest: str) -> None:
 def card(rows: Sequence[LanguageServerRow]) -> str:
     """The servers as Markdown."""
     if not rows:
-        return "**Language servers**: none was needed so far. One starts when an agent changes a file that it is for; `friday lsp list` shows which."
+        return "**Language servers**: none has been needed so far. One starts when an agent changes a file that it handles; `friday lsp list` shows which."
     return "**Language servers**\n\n" + "\n".join(map(_row, rows))
 
 

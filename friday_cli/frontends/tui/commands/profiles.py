@@ -61,7 +61,7 @@ async def new(chat: CommandContext, rest: str) -> None:
 
     name, _, about = rest.partition(" ")
     if not name:
-        raise UsageError("Write /profiles new NAME, and behind it what the sub-agent is for.")
+        raise UsageError("Write /profiles new NAME, followed by what the sub-agent is for.")
     template = render.template(name)
     path = create.unused(_own_folder(chat) / f"{name}.md")
     if about.strip():

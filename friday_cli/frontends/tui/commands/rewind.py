@@ -73,8 +73,8 @@ async def settled(
     rows = [f"{sanitize_line(file.path, 100)}: {file.reason}" for file in done.conflicts]
     count = f"{len(rows)} file{'s are' if len(rows) > 1 else ' is'}"
     choices = [
-        ("leave", "Leave as they are now, and do the rest"),
-        ("overwrite", "Overwrite; what is there now is kept, and /rewind undo brings it back"),
+        ("leave", "Leave them as they are, and do the rest"),
+        ("overwrite", "Overwrite them; their current content is kept, and /rewind undo brings it back"),
         ("", "Do nothing"),
     ]
     title = f"{count} not as the agents left {'them' if len(rows) > 1 else 'it'}:"
@@ -125,7 +125,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
     """Fork the session before a message, and open the fork. Raises UsageError."""
     session = chat.controller.require_session()
     if not session.facts.kept:
-        raise UsageError("Nothing of this session is kept, so it cannot be forked.")
+        raise UsageError("This session is not saved, so it cannot be forked.")
     points = await session.rewind.points()
     if not points:
         raise UsageError("There is nothing to fork yet.")
@@ -179,7 +179,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
     if not rows:
         raise UsageError("There is no message to rewind to yet.")
     rows.append(("", "Stay here"))
-    return await chat.choose("Back to before which message?", rows, at=len(rows) - 1, about=about) or ""
+    return await chat.choose("Go back to before which message?", rows, at=len(rows) - 1, about=about) or ""
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:
@@ -192,7 +192,7 @@ async def _what(chat: CommandContext, number: int) -> What | None:
         ("files", "The files; the conversation stays as it is"),
     ]
     text = sanitize_line(told.point.text, 100) if told.point else ""
-    choice = await chat.choose(f"Back to before: {text}\n{_files(told)}", rows)
+    choice = await chat.choose(f"Go back to before: {text}\n{_files(told)}", rows)
     return _WHATS.get(choice or "")
 
 

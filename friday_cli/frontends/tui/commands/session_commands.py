@@ -38,7 +38,7 @@ async def _new(chat: CommandContext, rest: str) -> None:
 async def _rename(chat: CommandContext, rest: str) -> None:
     session = chat.controller.session
     if not rest or session is None:
-        raise UsageError("Write the title after it: /rename TITLE.")
+        raise UsageError("Write /rename TITLE.")
     await lists.rename(session.id, rest)
     chat.say_note("Renamed.")
 
@@ -73,7 +73,7 @@ async def _timeline(chat: CommandContext, rest: str) -> None:
     await chat.show_timeline()
 
 
-@command("detach", "Leave; the agents go on without this terminal")
+@command("detach", "Leave; the agents keep working without this terminal")
 async def _detach(chat: CommandContext, rest: str) -> None:
     controller = chat.controller
     if controller.remote is None:
@@ -89,11 +89,11 @@ async def _detach(chat: CommandContext, rest: str) -> None:
 def _require_detachable(controller: SessionController) -> None:
     """Raises UsageError if the session cannot go on without the terminal."""
     if not terminal.can_let_go():
-        hint = 'Begin such work with `friday ask -b "TASK"`.'
-        raise UsageError("This chat cannot let go of its terminal: nothing waits for it there.", hint=hint)
+        hint = 'Start such work with `friday ask -b "TASK"`.'
+        raise UsageError("This chat cannot be detached from its terminal: no process waits for it there.", hint=hint)
     if controller.compaction.running or not controller.require_session().facts.kept:
         why = "its history is being compacted" if controller.compaction.running else "it is not stored"
-        raise UsageError(f"The session cannot go on without the terminal: {why}.")
+        raise UsageError(f"The session cannot continue without the terminal: {why}.")
 
 
 @command("takeover", "Work with a sub-agent in place of its parent (`t` in the tree)", usage="ID")
@@ -101,7 +101,7 @@ async def _takeover(chat: CommandContext, rest: str) -> None:
     from friday_cli.session.commands import TakeOver
 
     if not rest:
-        raise UsageError("Write its id after it, such as /takeover a.1.")
+        raise UsageError("Write /takeover ID, such as /takeover a.1.")
     await chat.controller.require_session().do(TakeOver(rest))
     chat.say_note(f"You have taken over {rest}. Write `@{rest} TEXT` to it.")
 
@@ -118,9 +118,9 @@ async def _handback(chat: CommandContext, rest: str) -> None:
     )
     if not path:
         hint = f"Name one: {', '.join(taken)}." if taken else "`t` in the tree of agents takes one over."
-        raise UsageError("Which sub-agent?" if taken else "You have taken over no sub-agent.", hint=hint)
+        raise UsageError("Which sub-agent?" if taken else "You have not taken over a sub-agent.", hint=hint)
     await session.do(HandBack(path, result.strip()))
-    chat.say_note(f"{path} is handed back.")
+    chat.say_note(f"{path} was handed back.")
 
 
 @command("stop", "Stop all agents and end the session's process")

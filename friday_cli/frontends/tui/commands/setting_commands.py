@@ -35,7 +35,7 @@ async def _effort(chat: CommandContext, rest: str) -> None:
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest and await chat.reopen(effort=rest, resume=resumable(chat)):
-        chat.say_note(f"The effort is {rest} now.")
+        chat.say_note(f"The effort is now {rest}.")
 
 
 @command("memory", "Notes kept for later sessions", usage="[promote ID | forget ID]")

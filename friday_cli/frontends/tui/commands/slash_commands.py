@@ -129,7 +129,7 @@ async def _use_profiles(chat: CommandContext) -> str:
     busy = chat.controller.working or chat.controller.state.working
     if not busy and await chat.reopen(resume=resumable(chat)):
         return "Your changes to profiles apply now."
-    why = "An agent is at work: your" if busy else "Your"
+    why = "An agent is at work. Your" if busy else "Your"
     return f"{why} changes to profiles apply when the session is opened again (/resume)."
 
 
@@ -200,7 +200,7 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
     rules = await session.do(ListRules())
     found = {str(r): r for r in rules if r.decision == "allow" and r.source != "command line"}
     if not found:
-        raise UsageError("No rule was allowed for this session or for always.")
+        raise UsageError("No rule was allowed for this session or permanently.")
     places = await asyncio.to_thread(lists.rule_places, chat.controller.options.cwd)
     rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
     wanted = wanted or await chat.choose("Which rule should be removed?", rows) or ""
@@ -227,7 +227,7 @@ async def _fork(chat: CommandContext, rest: str) -> None:
     await rewind.fork(chat, rest)
 
 
-@command("compact", "Replace the conversation by a summary", usage="[WHAT TO KEEP]", idle=True)
+@command("compact", "Replace the conversation with a summary", usage="[WHAT TO KEEP]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
     chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
     await chat.controller.compaction.run(chat.controller.require_session(), rest)
@@ -243,7 +243,7 @@ async def _diff(chat: CommandContext, rest: str) -> None:
     bench = rewind.ChatReviewActions(chat)
     rows = await bench.changed_files()
     if not rows:
-        raise UsageError("No change of an agent waits for a review.")
+        raise UsageError("There are no changes of agents to review.")
     await chat.review(rows, bench)
 
 
@@ -312,4 +312,4 @@ async def _add_dir(chat: CommandContext, rest: str) -> None:
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
     dirs = (*chat.controller.options.add_dirs, path)
     if await chat.reopen(add_dirs=dirs, resume=resumable(chat)):
-        chat.say_note(f"{path} is part of the workspace now.")
+        chat.say_note(f"{path} is now part of the workspace.")

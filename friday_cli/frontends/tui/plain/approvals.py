@@ -62,7 +62,7 @@ class PlainApprovals:
         if ask is None:
             return
         if time.monotonic() - self._shown_at < GRACE_S:
-            self._say("That was typed before the question was read. Answer it again, please.")
+            self._say("You typed that before the question was shown. Please answer it again.")
             return
         options = options_of(ask)
         if self._denial is not None:
@@ -128,7 +128,7 @@ def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> 
         names = [option.key, str(number) if option.numbered else ""]
         out.append(f"{' '.join(filter(None, names))}. {sanitize_line(option.label, 300)}")
     if folded:
-        out.append("A yes prints what is folded first, and counts when it is typed again.")
+        out.append("A yes first prints what is folded, and counts when you type it again.")
     how = (
         "Type the number of your answer." if isinstance(event, QuestionAsked) else "Type y, n or a number. ? explains."
     )

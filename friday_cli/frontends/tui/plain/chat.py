@@ -137,9 +137,9 @@ class PlainChat:
             self._leave(0)
         elif self.controller.working or self.controller.loop.running:
             self._begin(self.controller.interrupt())
-            self._say("Stopped. Ctrl-C again quits.")
+            self._say("Stopped. Press Ctrl-C again to quit.")
         else:
-            self._say("Ctrl-C again quits.")
+            self._say("Press Ctrl-C again to quit.")
 
     def _read(self) -> None:
         data = os.read(sys.stdin.fileno(), READ)
@@ -177,7 +177,7 @@ class PlainChat:
             await self._message_agent(path, rest)
         elif self.controller.working:
             self._queue.append(text)
-            self._say("Queued: sent when the agent has ended its turn.")
+            self._say("Queued: it is sent when the agent has finished its turn.")
         else:
             await self._context.send(text)
 

@@ -63,7 +63,7 @@ class PlainContext:
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         if self.controller.working:
             name = sanitize_line(draft.text, 40)
-            raise UsageError(f"{name} has to wait: the agent is at work. Ctrl-C stops it.")
+            raise UsageError(f"{name} has to wait: the agent is working. Ctrl-C stops it.")
         for remark in await self.controller.say_custom(custom, rest, draft):
             self.say_note(remark, "warning")
 
@@ -80,7 +80,7 @@ class PlainContext:
             if key:
                 named = label == key or label.startswith(f"{key}:")
                 rows.append(sanitize_line(label if named else f"{key}: {label}", 200))
-        self._say("\n".join([*rows, "Write the command again, with one of them behind it."]))
+        self._say("\n".join([*rows, "Write the command again, followed by one of them."]))
         return None
 
     async def search(

@@ -41,7 +41,7 @@ def read(names: Callable[[], Collection[str]]) -> Keys:
     except FileNotFoundError:
         return Keys()
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not TOML
-        return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are as they were.",))
+        return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are unchanged.",))
     known = names()
     chosen: dict[str, str] = {}
     problems: list[str] = []

@@ -32,7 +32,7 @@ async def edited(app: App[Any], text: str) -> str | None:
             app.notify(f"{command[0]} cannot be started: {error}", severity="error", markup=False)
             return None
         if code:
-            app.notify(f"{command[0]} ended with {code}; the text stays as it was.", severity="warning", markup=False)
+            app.notify(f"{command[0]} ended with {code}; the text is unchanged.", severity="warning", markup=False)
             return None
         written = await asyncio.to_thread(path.read_text, encoding="utf-8", errors="replace")
         return written.rstrip("\n")

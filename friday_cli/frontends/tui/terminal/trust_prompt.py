@@ -55,7 +55,7 @@ def _question(trust_status: trust.Trust) -> list[str]:
     used = (
         "The changes have not been used"
         if trust_status.changed or trust_status.outdated
-        else "Nothing of it has been used"
+        else "None of it has been used"
     )
     rows += ["", f"Trust it only if you know who wrote this. {used} so far.", ""]
     rest = (

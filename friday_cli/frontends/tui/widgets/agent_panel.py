@@ -39,7 +39,7 @@ LOW = 14
 
 
 class AgentPanel(Vertical):
-    """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
+    """The side panel: the tree of agents above, the transcript of the selected sub-agent below. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "request('cancel')", "Cancel: it returns what it has", id="agent.cancel"),

@@ -26,7 +26,7 @@ MAX_ROWS = 5
 
 
 class AgentStrip(Static):
-    """See the module. `paths` are the agents in its rows, "" for a row that is not about one agent."""
+    """The strip of agents above the prompt, while the side panel is hidden. `paths` are the agents in its rows, "" for a row that is not about one agent."""
 
     paths: tuple[str, ...] = ()
     _shown: Text | None = None

@@ -28,7 +28,7 @@ FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
 
 
 class AgentTree(ScrollView, can_focus=True):
-    """See the module. `selected` is the path of the agent under the cursor."""
+    """The tree of all agents of the session, two lines each. `selected` is the path of the agent under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Agent above", show=False, id="tree.up"),

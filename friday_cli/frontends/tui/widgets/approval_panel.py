@@ -72,7 +72,7 @@ class PanelRows:
 
 
 class Approval(Vertical, can_focus=True):
-    """See the module."""
+    """The panel with the open permissions and questions of all agents, the oldest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "Choice above", show=False, id="approval.up"),
@@ -90,8 +90,8 @@ class Approval(Vertical, can_focus=True):
         ),
         Binding("right", "next(1)", "Next question", id="approval.next"),
         Binding("left", "next(-1)", "Previous question", id="approval.previous"),
-        Binding("pageup", "page(-1)", "Scroll up what is asked", show=False, id="approval.page_up"),
-        Binding("pagedown", "page(1)", "Scroll down what is asked", show=False, id="approval.page_down"),
+        Binding("pageup", "page(-1)", "Scroll the question up", show=False, id="approval.page_up"),
+        Binding("pagedown", "page(1)", "Scroll the question down", show=False, id="approval.page_down"),
         *(Binding(str(n), f"key('{n}')", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
     ]
 

@@ -21,7 +21,7 @@ Suggest = Callable[[str, str], list[Completion]]
 
 
 class Completer:
-    """See the module. `popup` shows the completions of what is typed in `prompt`."""
+    """Completes commands, profiles, files and earlier prompts in the prompt. `popup` shows the completions of what is typed in `prompt`."""
 
     def __init__(
         self, prompt: Prompt, popup: Popup, suggest: Suggest, *, files: FileIndex, history: PromptHistory

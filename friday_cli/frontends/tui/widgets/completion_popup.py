@@ -23,7 +23,7 @@ class Completion:
 
 
 class Popup(OptionList, can_focus=False):
-    """See the module."""
+    """The list of completions above the prompt."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

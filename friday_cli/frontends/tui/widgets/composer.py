@@ -24,7 +24,7 @@ MAX_RESTORED = 50_000
 
 
 class Composer(Vertical):
-    """See the module. `area` is the prompt, `queue` the messages that wait until the agent is idle."""
+    """The prompt, with the completion list and the queue of unsent messages above it. `area` is the prompt, `queue` the messages that wait until the agent is idle."""
 
     @dataclass
     class Submitted(ChatRequest):

@@ -17,7 +17,7 @@ from .transcript_messages import ForkRequested, Links, OpenAgent
 
 
 class CurrentEntry:
-    """See the module. An entry is a block of the list that `position` shows; there may be no current one."""
+    """The entry of a transcript on which keys act. An entry is a block of the list that `position` shows; there may be no current one."""
 
     def __init__(self, view: ScrollView, position: ScrollPosition) -> None:
         self._view, self._position = view, position

@@ -50,7 +50,7 @@ class ReviewActions(Protocol):
 
 
 class Review(ModalScreen[None]):
-    """See the module. It closes when no row is left."""
+    """The review of the changes of agents: one row per agent and file, with its diff. It closes when no row is left."""
 
     # All with priority: a key without it would act later than keys with priority that were typed after it.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -201,5 +201,5 @@ def _label(row: FileDiff) -> str:
 def _draw_row(row: FileDiff, renderer: TextRenderer, width: int) -> list[Strip]:
     if row.diff:
         return draw_diff(row.diff, renderer, width, most=MAX_LINES, path=row.path)
-    same = "The file has its old content again." if row.kind == "changed" or row.yours else "An empty file."
+    same = "The file has its old content back." if row.kind == "changed" or row.yours else "An empty file."
     return renderer.wrap(Text(row.remark or same, style=renderer.styles.dim), width)

@@ -26,7 +26,7 @@ class Draft:
 
 
 class MessageQueue(Static):
-    """See the module."""
+    """The messages above the prompt that wait until the agent is idle."""
 
     @dataclass
     class EditRequested(Message):

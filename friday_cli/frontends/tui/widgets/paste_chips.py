@@ -22,7 +22,7 @@ class PasteChips:
         self._pastes: dict[int, str] = {}
         self._images: dict[int, Image] = {}
         self.names: list[str] = []
-        """What short pastes have of the form `@name`: it names no files."""
+        """What short pastes have of the form `@name`: it does not name files."""
 
     def add_paste(self, text: str) -> str:
         """The text to insert for a paste: the paste itself, or a chip if it is long."""

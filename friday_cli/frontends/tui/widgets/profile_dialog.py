@@ -43,15 +43,15 @@ class ProfileActions(Protocol):
 
 
 class ProfileDialog(ModalScreen[None]):
-    """See the module."""
+    """The dialog that shows profiles, chooses them as sub-agents and opens their files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="profiles.close"),
         Binding("down,j", "move(1)", "Profile below", priority=True, id="profiles.down"),
         Binding("up,k", "move(-1)", "Profile above", priority=True, id="profiles.up"),
         Binding("enter,space", "choose", "Choose as a sub-agent of the main agent, or remove", priority=True, id="profiles.toggle"),
-        Binding("pageup", "page(-1)", "Scroll up what is known of it", priority=True, id="profiles.page_up"),
-        Binding("pagedown", "page(1)", "Scroll down what is known of it", priority=True, id="profiles.page_down"),
+        Binding("pageup", "page(-1)", "Scroll its description up", priority=True, id="profiles.page_up"),
+        Binding("pagedown", "page(1)", "Scroll its description down", priority=True, id="profiles.page_down"),
         Binding("e", "edit", "Edit its file in $VISUAL or $EDITOR", priority=True, id="profiles.edit"),
     ]  # fmt: skip
 

@@ -17,7 +17,7 @@ _ATTEMPTS = 4
 
 
 class ScrollPosition:
-    """See the module. `blocks` is the list that `view` shows."""
+    """The scroll position of a transcript whose block heights are estimates until they are drawn. `blocks` is the list that `view` shows."""
 
     def __init__(self, view: ScrollView, blocks: BlockList) -> None:
         self._view = view

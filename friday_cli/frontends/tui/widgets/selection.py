@@ -16,7 +16,7 @@ _CARET = Style(reverse=True)
 
 
 class TextMarker:
-    """See the module. `caret` is a column in characters and a line; None while nothing is marked."""
+    """The caret that marks text of a transcript with the keyboard. `caret` is a column in characters and a line; None while nothing is marked."""
 
     def __init__(self, view: ScrollView, position: ScrollPosition) -> None:
         self._view, self._position = view, position

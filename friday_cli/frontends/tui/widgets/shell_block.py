@@ -17,7 +17,7 @@ MAX_OUTPUT = 200_000
 
 
 class ShellBlock(Block):
-    """See the module. `output` is put into it as it comes; `end` closes it."""
+    """A command that the user ran with `!`, and its output. `output` is put into it as it comes; `end` closes it."""
 
     def __init__(self, context: RenderContext, command: str, *, kept: bool = True) -> None:
         super().__init__(context)

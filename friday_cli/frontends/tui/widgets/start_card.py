@@ -23,7 +23,7 @@ _TIPS = (
 
 
 class StartCard(Static):
-    """See the module. `keys` is a tip that names keys."""
+    """The card above an empty chat: version, folder, model, last session and tips. `keys` is a tip that names keys."""
 
     def __init__(self, cwd: Path, keys: str) -> None:
         super().__init__(id="start")
@@ -38,8 +38,11 @@ class StartCard(Static):
         """Show what is so now."""
         shown, self._facts = self._facts, facts
         if (shown.branch, shown.model, shown.mode, shown.sandbox) != (
-            facts.branch, facts.model, facts.mode, facts.sandbox,
-        ):  # fmt: skip
+            facts.branch,
+            facts.model,
+            facts.mode,
+            facts.sandbox,
+        ):
             self._draw()
 
     @work

@@ -22,7 +22,7 @@ MIN_HINT = 12
 
 @dataclass(frozen=True)
 class StatusFacts:
-    """What the line shows. `context` is the used share of the context window (0 to 1) and `free` the tokens left of it,
+    """The facts in the status line. `context` is the used share of the context window (0 to 1) and `free` the tokens left of it,
     None if unknown. `badge` marks a model that is not an AI model. `sandbox` names the sandbox of commands. `offline`:
     what all wait for: a connection, or a cap over all sessions; "" for neither."""
 
@@ -44,7 +44,7 @@ class StatusFacts:
 
 
 class StatusLine(Static):
-    """See the module."""
+    """The line at the bottom: mode, agents, cost, context, model, folder, and a hint about keys."""
 
     _shown: tuple[object, ...] = ()
 

@@ -36,7 +36,7 @@ async def _run_binding(widget: Widget, event: events.Key) -> bool:
 
 
 class TextField(Input):
-    """See the module."""
+    """A text field of one line that handles keys in the order in which they were typed."""
 
     async def _on_key(self, event: events.Key) -> None:
         if not await _run_binding(self, event):

@@ -26,7 +26,7 @@ SHORTEST_S = 0.05
 
 
 class TimelineScreen(ModalScreen[None]):
-    """See the module. `load` reads the view and the timeline of the session again."""
+    """The screen that shows when each agent worked and what it waited for. `load` reads the view and the timeline of the session again."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="timeline.close"),

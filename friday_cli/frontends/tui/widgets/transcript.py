@@ -29,7 +29,7 @@ from .transcript_messages import CopyText, TextTyped
 
 
 class Transcript(ScrollView, can_focus=True):
-    """See the module. `path` names the agent; its messages are in `transcript_messages`."""
+    """The transcript of one agent, as one scroll view over cached strips. `path` names the agent; its messages are in `transcript_messages`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move('up')", "Line up", show=False, id="transcript.up"),

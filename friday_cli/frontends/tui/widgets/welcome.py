@@ -50,7 +50,7 @@ MOST_MODELS = 6
 
 
 class Welcome(Vertical):
-    """See the module."""
+    """The card of the first run, without a configured model: a key, a local server, or the demo."""
 
     @dataclass
     class Chosen(ChatRequest):

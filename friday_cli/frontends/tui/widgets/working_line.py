@@ -22,7 +22,7 @@ MARKS = {"done": "✓", "active": "▸", "pending": "○"}
 
 
 class WorkingLine(Static):
-    """See the module."""
+    """The line above the prompt that says what the main agent is doing, for how long and at what cost."""
 
     _shown: Text | None = None
     _run = ("", 0)

@@ -20,7 +20,7 @@ from .simple import refuse, script_of
 
 BEGIN_S, PIECE_S, PIECES = 0.3, 0.02, 30
 """Seconds before a reply begins and between its pieces, and the number of pieces."""
-STOPPED = "The demo was stopped here. What was found until then is in the session: `friday sessions show`."
+STOPPED = "The demo was stopped here. What was found so far is in the session: `friday sessions show`."
 
 
 class DemoProvider:
