@@ -11,8 +11,7 @@ from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loop import REPAIRS, WRAP_UP, add_system_note, drain_inbox, wrapped_up
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.limits.budget import LimitReached
-from friday_cli.core.protocol.events import ExternalSession, Notice, ToolFinished, ToolStarted
-from friday_cli.core.protocol.external import Metering
+from friday_cli.core.protocol.events import ExternalSession, Notice
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.text.sanitize import sanitize_line
@@ -20,7 +19,7 @@ from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, RpcError
 from friday_cli.workspace.local_commands import WorkEffects
 
-from . import evidence
+from . import evidence, steering
 from .connection import AcpConnection, ProgramFailed
 from .host import ExternalAgents, local
 from .login_folder import LoginFolder
@@ -37,8 +36,6 @@ CANCEL_S = 2.0
 """Seconds that a program has to answer a cancelled prompt."""
 QUIET_S, SILENT_S = 120.0, 300.0
 """Seconds without anything from the program after which the person is told, and after which it is ended."""
-OBSERVED = "external_agent"
-"""The name in the log of what Friday saw the program do in a run."""
 
 
 class ExternalDriver:
@@ -56,9 +53,13 @@ class ExternalDriver:
         """What counts its requests; None where it uses a login of its own."""
         self._login: LoginFolder | None = None
         self._session = ""
+        self._steers = False
+        """Whether the program takes messages while it answers a prompt."""
         self._prompt: asyncio.Task[Any] | None = None
         self._sent = 0
         """How many messages of the history the program has read."""
+        self._left: list[str] = []
+        """Messages that the program did not take while it answered a prompt."""
         self._heard = 0.0
         """When something came from the program last."""
         self._cost_usd = 0.0
@@ -78,6 +79,8 @@ class ExternalDriver:
                 await self._open()
             for _ in range(REPAIRS + 1):
                 result = await self._ask(self._unread())
+                while result.stop_reason == "done" and self._left:
+                    result = await self._ask(self._unread())
                 if result.stop_reason != "done" or not (complaint := agent.accept(result.text)):
                     return result
                 note = f"{NOTE} The answer does not match the required schema: {complaint}. Send a corrected answer."
@@ -129,16 +132,8 @@ class ExternalDriver:
         self._turns.end(Usage(), "other")
         await self._held.aclose()
         if connection is not None:
-            executed = connection.executed
-            facts = evidence.observed(self._effects, executed, self._updates)
-            call = f"x{agent.run}"
-            title = f"what {self.name} did, as Friday saw it"
-            agent.receipt_builder.add(OBSERVED, "ok", facts)
-            agent.receipt_builder.warn(*evidence.warnings(agent, self.name, facts, executed, self._updates))
-            if self._login is not None:
-                agent.receipt_builder.warn(*await asyncio.to_thread(self._login.warnings, self.name))
-            done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
-            await self._services.log.emit(agent.path, ToolStarted(call, OBSERVED, title), done)
+            seen = evidence.Seen(self.name, self._effects, connection.executed, self._login)
+            await evidence.log_observed(agent, self._services, self._updates, seen)
 
     # ---- the program -------------------------------------------------------------
 
@@ -157,14 +152,14 @@ class ExternalDriver:
         server = await host.serve(agent, self._profile, self._meter, self._login)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
+        self._steers = steering.is_offered(connection.features)
         earlier = await _earlier_session(agent, self._services)
         folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")
         self._session, continues = await open_session(
             connection, self._profile, folder, earlier, counted=self._meter is not None, careful=careful
         )
-        metering: Metering = "reported" if self._meter is None else "counted"
-        begun = ExternalSession(self.name, connection.version, self._session, metering)
-        await self._services.log.emit(agent.path, begun)
+        known = ExternalSession(self.name, connection.version, self._session, "counted" if self._meter else "reported")
+        await self._services.log.emit(agent.path, known)
         if continues:
             self._sent = len(agent.conversation.history) - 1
         elif earlier:
@@ -179,6 +174,7 @@ class ExternalDriver:
         unread = [message for message in history[self._sent :] if message.role == "user" or not self._sent]
         self._sent = len(history)
         texts = [f"You said:\n{one.text}" if one.role == "assistant" else one.text for one in unread if one.text]
+        texts, self._left = [*self._left, *texts], []
         if not self._agent.texts and self._agent.run == 1 and self._profile.prompt:
             texts.insert(0, self._profile.prompt)
         return "\n\n".join(texts)
@@ -236,6 +232,8 @@ class ExternalDriver:
             await asyncio.wait([prompt, self._turns.limited], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             if self._turns.limited.done() and self._turns.phase == "work":
                 raise self._turns.limited.result()
+            if self._steers and self._turns.phase == "work" and not self._agent.inbox.empty() and self._connection:
+                self._left += await steering.pass_on(self._agent, self._services, self._connection, self._session)
             if self._questions.open:
                 self._heard = _now()
             if self._meter is not None:
@@ -279,9 +277,8 @@ class ExternalDriver:
         self._heard = _now()
         update = params.get("update")
         mine = method == "session/update" and params.get("sessionId") == self._session
-        if (
-            mine and isinstance(update, dict) and self._prompt is not None and not self._prompt.done()
-        ):  # replays belong to no prompt
+        at_work = self._prompt is not None and not self._prompt.done()  # replays belong to no prompt
+        if mine and at_work and isinstance(update, dict):
             self._updates.take(update)
 
     async def _asked(self, method: str, params: dict[str, Any]) -> Any:

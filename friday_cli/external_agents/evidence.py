@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
-from friday_cli.core.agent.agent import Agent
+from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.events import ToolFinished, ToolStarted
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.workspace.local_commands import WorkEffects
@@ -17,13 +20,39 @@ from friday_cli.workspace.process.server import Executed
 from friday_cli.workspace.sandbox.call_guard import RECORDED
 
 from .host import local
+from .login_folder import LoginFolder
 from .updates import Updates
 
+OBSERVED = "external_agent"
+"""The name in the log of what Friday saw a program do in a run."""
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish"))
 NEEDLE = 1_500
 """Characters of a command that are looked for: longer texts are not recorded whole."""
 NAMED, SHORT = 10, 120
 """Programs and commands that a receipt names, and characters of each program."""
+
+
+class Seen(NamedTuple):
+    """What there is to judge a run of the program `name` by. `executed`: the programs that were seen to start, None where that was not
+    recorded. `login`: the folder with its login, if it used one."""
+
+    name: str
+    effects: WorkEffects
+    executed: Sequence[Executed] | None
+    login: LoginFolder | None
+
+
+async def log_observed(agent: Agent, services: Services, updates: Updates, seen: Seen) -> None:
+    """Add to the receipt and the log what was seen of a run, and warn of what the program says and nobody saw."""
+    facts = observed(seen.effects, seen.executed, updates)
+    agent.receipt_builder.add(OBSERVED, "ok", facts)
+    agent.receipt_builder.warn(*warnings(agent, seen.name, facts, seen.executed, updates))
+    if seen.login is not None:
+        agent.receipt_builder.warn(*await asyncio.to_thread(seen.login.warnings, seen.name))
+    call = f"x{agent.run}"
+    started = ToolStarted(call, OBSERVED, f"what {seen.name} did, as Friday saw it")
+    done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
+    await services.log.emit(agent.path, started, done)
 
 
 def observed(effects: WorkEffects, executed: Sequence[Executed] | None, updates: Updates) -> ToolFacts:

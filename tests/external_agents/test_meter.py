@@ -76,6 +76,12 @@ def test_what_a_limit_does_not_pay_for_is_refused_once_and_never_sent(
     assert reason == "provider" or ran.document["result"] == "What I have."
 
 
+def test_requests_at_the_same_time_go_over_a_limit_by_one_reply_at_most(robot: Robot, service: FakeModelServer) -> None:
+    robot.plays([{"models": [asks()["model"]] * 20}, {"say": "!"}], [{"say": "What I have."}], wire="anthropic")
+    robot.ask("go", "--max-tokens", "600")
+    assert 0 < len(service.turns) * 55 <= 600 + 55
+
+
 def test_only_the_program_of_the_agent_may_use_the_meter(robot: Robot, service: FakeModelServer) -> None:
     steal = (
         'curl -s -o /dev/null -w "%{http_code}" -X POST -H "x-api-key: guess" -d "{}" "$ANTHROPIC_BASE_URL/v1/messages"'

@@ -86,6 +86,36 @@ def test_with_a_login_of_its_own_its_network_is_open(confined: Robot, other: soc
     assert confined.ask("go", "--mode", "auto").document["result"] == "[reached] done"
 
 
+@pytest.mark.parametrize("writes", [True, False])
+def test_its_own_shell_writes_nothing_outside_and_nothing_at_all_without_a_tool_for_it(
+    confined: Robot, writes: bool
+) -> None:
+    assert confined.scripts is not None
+    outside = confined.scripts / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("as it was\n")
+    (confined.project / "a.txt").write_text("as it was\n")
+    tries = f"""
+    for name in {outside} {confined.project} "$HOME/../.." /tmp /var/tmp; do
+        echo bad > "$name/new"; echo bad >> "$name/file"; echo bad >> "$name/a.txt"; ln "$name/file" hard && echo bad >> hard
+        ln -s "$name" link-$$ && echo bad > link-$$/linked; rm -f link-$$; mv "$name/file" moved; mkdir "$name/folder"
+        (cd "$name" && echo bad > inside); cp /dev/null /proc/self/root"$name/root"; chmod 777 "$name/none"
+    done 2> /dev/null
+    setsid sh -c 'echo bad > {outside}/later' 2> /dev/null
+    echo in the worktree > mine.txt
+    """
+    front = () if writes else ("allowedTools: [read_file]",)
+    confined.plays([{"run_quietly": tries}, {"say": "done"}], front=front)
+    ran = confined.ask("go", "--mode", "auto")
+    assert ran.document["result"] == "done", ran.agent("a.1")["error"]
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("file", "as it was\n")]
+    left = {path.name: path.read_text() for path in confined.project.iterdir() if path.is_file()}
+    assert left == {"a.txt": "as it was\n"}
+    changed = [row["path"] for row in ran.agent("a.1")["receipt"].get("files", ())]
+    assert ("mine.txt" in changed) is writes
+    assert writes or changed == []
+
+
 def test_the_receipt_tells_which_commands_were_seen_to_start(confined: Robot) -> None:
     command = "touch made; /bin/echo 'it is'"
     confined.plays(

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -225,6 +226,14 @@ class Agent:
         except OSError as error:
             self.do_say(f"[{error}]")
 
+    def do_models(self, bodies: list[dict[str, Any]]) -> None:
+        """Send requests to the model at the same time, as a program with sub-agents of its own does."""
+        threads = [threading.Thread(target=self.do_model, args=(body,)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def do_connect(self, port: int) -> None:
         """Try to reach a service of this machine."""
         try:
@@ -243,6 +252,20 @@ class Agent:
 
     def do_sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def do_until_steered(self, how: dict[str, Any]) -> None:
+        """Wait for a message, say it, and answer as `how` says."""
+        while (message := self.read()) is not None:
+            self.note(message)
+            if message.get("method") == "_session/steering":
+                self.write({"id": message["id"], **how})
+                if how.get("result", {}).get("outcome") == "injected":
+                    self.do_say("[" + message["params"]["prompt"][0]["text"] + "]")
+                return
+
+    def do_until_file(self, name: str) -> None:
+        while not os.path.exists(name):
+            time.sleep(0.02)
 
     def do_until_cancelled(self, _: Any) -> None:
         while not self.cancelled and (message := self.read()) is not None:
