@@ -35,7 +35,7 @@ COMMANDS = {
     "map": "Run one task for each of many items, within a cost cap.",
     "eval": "Compare settings on your own tasks: run, check, report.",
     "demo": "Try Friday without a key and without a network.",
-    "agents": "List all sessions: which need you, work, or have ended; answer.",
+    "agents": "List sessions that need you, work or have ended; answer them.",
     "attach": "Open the chat on a session that runs in the background.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
     "cassette": "Recorded sessions as tests: list, add, check, show, accept.",

@@ -20,7 +20,7 @@ from . import output
 from .help import HelpCommand, HelpGroup
 from .session_args import AGENT, JSON, NAME, YES
 
-HELP = """List all sessions: which need you, work, or have ended; answer.
+HELP = """List sessions that need you, work or have ended; answer them.
 
 \b
 friday agents                 the list (live in a terminal)

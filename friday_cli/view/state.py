@@ -279,7 +279,9 @@ def _tool_finished(state: SessionView, agent: AgentView, event: events.ToolFinis
 
 
 def _denied(state: SessionView, agent: AgentView, event: events.Denied, at: float) -> None:
-    denial = DeniedCall(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness", event.unasked)
+    denial = DeniedCall(
+        agent.path, event.call_id, event.tool, event.subject, event.reason, "harness", unasked=event.unasked
+    )
     state.denials.append(denial)
     if event.call_id in agent.calls:
         agent.calls[event.call_id].status = "denied"

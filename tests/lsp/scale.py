@@ -82,9 +82,12 @@ async def kills(harness: Harness, count: int, seed: int) -> Killed:
         ended = [e.event for e in await harness.log((await session).id) if isinstance(e.event, ToolFinished)]
         killed, begun = killed + len(hit), pids(path)
         done = Killed(
-            killed, done.started + len(begun), done.left + len(running(begun)), (*done.results, *(event.text for event in ended)),
+            killed,
+            done.started + len(begun),
+            done.left + len(running(begun)),
+            (*done.results, *(event.text for event in ended)),
             max(done.longest_s, *(event.duration_s for event in ended)),
-        )  # fmt: skip
+        )
         if not begun:
             raise RuntimeError("no server was started")
     return done

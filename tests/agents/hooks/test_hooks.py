@@ -380,7 +380,7 @@ async def test_a_sub_agent_can_be_refused_limited_and_sent_back(harness: Harness
     ]
     told = await lines(harness, session.id)
     assert "A hook lowered the limits of a.2: max_turns 9, max_tokens 20000" in told
-    assert sum("was sent back to work" in text for text in told) == 3
+    assert sum("a.2 was sent back to work: " in text for text in told) == 3
 
 
 async def test_a_prompt_can_be_blocked_and_gets_context(harness: Harness) -> None:
