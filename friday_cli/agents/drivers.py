@@ -30,14 +30,14 @@ class Drivers(msgspec.Struct, eq=False):
     def of(self, agent: Agent) -> Driver:
         """What does the work of `agent` in its next run."""
         shared = self.shared
-        profile = shared.profiles.found.get(agent.profile) if agent.parent is not None else None
+        profile = shared.profiles.found.get(agent.profile)
         if self.replayed:
             return ModelDriver(agent, shared.services)
         if profile is not None and profile.models:
             from .ladder import LadderDriver  # few profiles have one
 
             return LadderDriver(agent, profile, shared)
-        if profile is None or profile.external is None:
+        if profile is None or profile.external is None or agent.parent is None:
             return ModelDriver(agent, shared.services)
         from friday_cli.external_agents.driver import ExternalDriver  # few sessions have external agents
         from friday_cli.external_agents.host import ExternalAgents

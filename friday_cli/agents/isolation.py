@@ -89,6 +89,13 @@ class WorktreeIsolation:
             await hooks.worktree("WorktreeCreate", parent, made.metadata.name, made.metadata.folder)
         return made.workspace
 
+    async def reset(self, path: str) -> None:
+        """Bring the worktree of an agent back to its start. Raises ToolError, also if it has none."""
+        async with self.lock:
+            if (found := self.of(path)) is None:
+                raise ToolError(f"{path} has no worktree, so its files cannot be brought back to their start.")
+            await self.worktrees.reset(found)
+
     async def cancel(self, workspace: Workspace) -> None:
         """Remove a worktree whose child was not started, even if the calling task is being cancelled."""
         found = self._worktree_of(workspace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from friday_cli.core.agent.agent import Agent
@@ -9,8 +11,8 @@ from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.events import Compacted, Notice, Prefix
-from friday_cli.core.protocol.format import is_demo
-from friday_cli.core.protocol.messages import user
+from friday_cli.core.protocol.messages import Message, user
+from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.core.text.sanitize import code_block
@@ -24,12 +26,16 @@ CHECKED = ("done", "reported", "loop", "supervision", "refusal", "context")
 """Ends of a rung after which the check decides; a limit, a stop or a failed service ends the run."""
 DIFF_CHARS = 20_000
 """Characters of the changes so far that the next model reads."""
-_DIFF = "git --no-pager -c core.fsmonitor=false diff --no-ext-diff --no-textconv --no-color HEAD 2>/dev/null"
+_GIT = "git --no-pager -c core.fsmonitor=false"
+_DIFF = (
+    f"{_GIT} diff --no-ext-diff --no-textconv --no-color HEAD 2>/dev/null"
+    f" && {_GIT} ls-files --others --exclude-standard | sed 's/^/new file: /'"
+)
 
 
 class LadderDriver(ModelDriver):
-    """Implements `Driver`: the models of a profile work one after the other, in the same files and on the same budget, until its
-    check passes. Each hands up what it changed, the output of the check and its receipt."""
+    """Implements `Driver`: the models of a profile work one after the other, in the same files (or, with `ladder: fresh`, from their
+    start) and on the same budget, until its check passes. Each hands up what it changed, the output of the check and its receipt."""
 
     def __init__(self, agent: Agent, profile: Profile, shared: SharedResources) -> None:
         super().__init__(agent, shared.services)
@@ -38,9 +44,15 @@ class LadderDriver(ModelDriver):
         known = [name for name in self._rest if self._is(name)]
         if known:  # a resumed agent goes on where it was
             del self._rest[: self._rest.index(known[-1]) + 1]
+        self._begin: list[Message] | None = None
+        """The conversation up to the message that this run is about."""
 
     async def start(self, task: str) -> RunResult:
         agent, command = self._agent, self._profile.check
+        if self._begin is None:
+            history = agent.conversation.history
+            asked = [at for at, message in enumerate(history) if _asks(message)]
+            self._begin = history[: asked[-1] + 1] if asked else [user(task)]
         while True:
             outcome = await super().start(task)
             if outcome.stop_reason not in CHECKED:
@@ -55,7 +67,7 @@ class LadderDriver(ModelDriver):
                 agent.receipt_builder.warn(failed)
                 if not self._rest:
                     return _failed(outcome, f"{failed}.")
-                await self._climb(task, outcome, check, failed)
+                await self._climb(self._begin, outcome, check, failed)
             except FridayError as error:
                 return _failed(outcome, str(error))
 
@@ -66,17 +78,19 @@ class LadderDriver(ModelDriver):
                 f"The check of the project's profile {self._profile.name} needs a sandbox, and none works here."
             )
 
-    async def _climb(self, task: str, outcome: RunResult, check: CheckEnd, failed: str) -> None:
-        """Let the next model go on: it reads the task and the evidence, not the conversation so far. Raises FridayError."""
+    async def _climb(self, begin: Sequence[Message], outcome: RunResult, check: CheckEnd, failed: str) -> None:
+        """Let the next model go on: it reads what came before the work, later messages of people and the evidence, not the work itself.
+        Raises FridayError."""
         agent, conversation = self._agent, self._agent.conversation
         evidence = await self._evidence(outcome, check)
+        if self._profile.ladder:
+            await self._shared.isolation.reset(agent.path)
         before, name = prompt_tokens(agent), self._rest.pop(0)
-        if not is_demo(conversation.provider.name):
-            provider, effort = self._shared.providers.named(name, f"profile {self._profile.name}", conversation.effort)
-            require_price(provider, agent.budget)
-            conversation.provider, conversation.effort = provider, effort
-        first = next((m for m in conversation.history if m.role == "user" and m.source != "harness"), user(task))
-        conversation.history = [first, user(evidence, source="harness")]
+        provider, effort = self._named(name)
+        require_price(provider, agent.budget)
+        conversation.provider, conversation.effort = provider, effort
+        later = [message for message in conversation.history if _asks(message) and message not in begin]
+        conversation.history = [*begin, *later, user(evidence, source="harness")]
         conversation.context = conversation.sent = 0
         conversation.last_request, conversation.provider_state = None, {}
         await self._note(f"{failed}; {agent.model} takes over")
@@ -90,9 +104,10 @@ class LadderDriver(ModelDriver):
         """What the next model reads of the work so far."""
         agent = self._agent
         changes = await agent.workspace.run(_DIFF, agent=agent.path, timeout_s=60.0, on_output=lambda text: None)
+        where = "and its changes were undone" if self._profile.ladder else "in the files as they are now"
         parts = [
-            f"{NOTE} [Evidence] Another model worked on this task before you, in the files as they are now. The check `{self._profile.check}` "
-            f"{check.how}. Correct the work or start over; it counts only if the check passes.",
+            f"{NOTE} [Evidence] Another model worked on this task before you, {where}. The check `{self._profile.check}` "
+            f"{check.how}. {'Start over' if self._profile.ladder else 'Correct the work or start over'}; it counts only if the check passes.",
             f"Output of the check:\n{code_block(check.output)}" if check.output else "",
             f"Its changes:\n{code_block(changes.output[:DIFF_CHARS])}"
             if changes.exit_code == 0 and changes.output
@@ -107,10 +122,19 @@ class LadderDriver(ModelDriver):
 
     def _is(self, name: str) -> bool:
         try:
-            provider, _ = self._shared.providers.named(name, f"profile {self._profile.name}")
+            provider, _ = self._named(name)
         except FridayError:
             return False
         return f"{provider.name}/{provider.model}" == self._agent.model
+
+    def _named(self, name: str) -> tuple[Provider, Effort | None]:
+        """The model of a rung, as a sub-agent of that profile would have it. Raises FridayError."""
+        conversation, profile = self._agent.conversation, msgspec.structs.replace(self._profile, model=name)
+        return self._shared.providers.for_child(conversation.provider, profile, conversation.effort)
+
+
+def _asks(message: Message) -> bool:
+    return message.role == "user" and message.source != "harness"
 
 
 def _failed(outcome: RunResult, why: str) -> RunResult:

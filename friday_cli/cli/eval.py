@@ -20,7 +20,7 @@ from friday_cli.extensions.trust import is_trusted
 from friday_cli.system.paths import text_of, working_folder
 from friday_cli.system.project_search import repository_top
 
-from .eval_arms import read_arm
+from .eval_arms import read_arm, with_again
 from .eval_results import run_eval, show_results
 from .help import add_family
 from .output import remark, show, show_painted, show_table, when
@@ -83,6 +83,7 @@ def run(
         None, "--max-cost", metavar="USD", min=0.000001, help="US dollars for the whole eval."
     ),
     parallel: int = typer.Option(4, "--parallel", metavar="N", min=1, max=64, help="Trials that run at the same time."),
+    aa: bool = typer.Option(False, "--aa", help="Run the first arm twice: the report shows what chance alone makes."),
     seed: int = typer.Option(
         0, "--seed", metavar="N", help="Random seed for the order of the trials and the statistics."
     ),
@@ -125,6 +126,8 @@ def run(
     if len(given) < len(arms):
         raise UsageError("--arm: two arms have the same name.")
     flags = {name: _with_model(name, text, model) for name, text in given.items()}
+    if aa:
+        flags = with_again(flags)
     named = suite if found.shipped else text_of(Path(suite).resolve())
     job = eval_job(text_of(working_folder()), named, flags, trials=trials, cost=max_cost, parallel=parallel, seed=seed)
     raise typer.Exit(asyncio.run(run_eval(job, found, form, yes=yes, gate=gate)))

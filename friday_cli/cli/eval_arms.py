@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,17 @@ STEERING = Option(("--steering",), "text", "Folder with the files that steer age
 OPTIONS = (*(option for option in of_ask.OPTIONS if option.dest in TAKEN), STEERING)
 
 
-def read_arm(name: str, flags: str) -> Arm:
+def with_again(flags: Mapping[str, str]) -> dict[str, str]:
+    """The arms with the first one a second time, after it. Raises UsageError if an arm has its name."""
+    from friday_cli.evals.arm import AGAIN
+
+    (name, text), *rest = flags.items()
+    if name + AGAIN in flags:
+        raise UsageError(f"--aa: the second run of {name} is called {name}{AGAIN}, as another arm is.")
+    return dict(((name, text), (name + AGAIN, text), *rest))
+
+
+def read_arm(name: str, flags: str, *, again: bool = False) -> Arm:
     """The arm with these flags. Raises UsageError for flags that an arm cannot have."""
     from friday_cli.evals.arm import Arm
 
@@ -51,4 +62,4 @@ def read_arm(name: str, flags: str) -> Arm:
     settings = {key: values[dest] for dest, key in _SETTINGS.items() if values[dest] not in (None, False)}
     config = Path(values["config"]).resolve() if values["config"] else None
     options = session_options(values, Path(), resume=None, config_file=config, flags=settings, steering=steering)
-    return Arm(name, flags, options, values["max_cost"], values["timeout"])
+    return Arm(name, flags, options, values["max_cost"], values["timeout"], again=again)

@@ -20,6 +20,7 @@ async def run_eval(
     job: MapJob, suite: Suite, form: str, *, yes: bool, rescore: bool = False, gate: Gate | None = None
 ) -> int:
     """Run an eval and show its report. Returns the exit code. Raises FridayError."""
+    from friday_cli.evals.arm import run_again
     from friday_cli.evals.baseline import Gate, judge
     from friday_cli.evals.results import eval_results
     from friday_cli.evals.run import EvalRun
@@ -32,7 +33,12 @@ async def run_eval(
     arms: Mapping[str, str] = job.options["arms"]
     store, frontend = MapStore(job.folder, os.environ), progress_frontend(yes=yes)
     running = EvalRun(
-        job, suite, [read_arm(name, flags) for name, flags in arms.items()], store, frontend, rescore=rescore
+        job,
+        suite,
+        [read_arm(name, flags, again=bool(run_again(arms, name))) for name, flags in arms.items()],
+        store,
+        frontend,
+        rescore=rescore,
     )
     code = watch_signals(running, frontend)
     try:

@@ -106,7 +106,7 @@ def _from_step(name: str, step: str, *, model: str, profile: str, say: str, comp
         yes=yes or not made.missing,
         otherwise="Nothing was forked",
     ):
-        step_fork.remove(made.folder, made.folder)
+        step_fork.remove(made.place, made.place)
         return 0
     created = asyncio.run(_make(record.id, made, path, model))
     remark(f"forked as session {created[:8]}, in {made.folder}")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import typer
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.events import Envelope, WorktreeChanged
 from friday_cli.core.protocol.format import pluralize, seconds
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.tool_catalog import BASH
 from friday_cli.frontends.options import map_tool
+from friday_cli.session.replay import step_fork
 from friday_cli.session.replay.clock import run
 from friday_cli.session.replay.compare import Divergence
 from friday_cli.session.replay.drive import Replayed, ReplayOptions
@@ -20,26 +24,36 @@ from friday_cli.session.replay.drive import replay as play
 from friday_cli.session.replay.recording import Recording, read_recording
 from friday_cli.view import SessionView
 
-from .output import remark, show, show_json, show_painted
-from .session_args import JSON, LAST
+from .output import confirm, remark, show, show_json, show_painted
+from .session_args import JSON, LAST, YES
 from .session_follow import ConversationPrinter
 from .session_lookup import read, refuse_agent
 
 Speed = Literal["1", "4", "max"]
+Tools = Literal["log", "run"]
+COMMANDS = 5
+"""Commands that are named in the question whether they may run again."""
 
 
 SPEED = typer.Option("max", "--speed", help="1: as long as it took, and show it; 4: four times as fast; max: at once.")
+TOOLS = typer.Option(
+    "log",
+    "--tools",
+    help="log: results as recorded; run: files and commands again, in the sandbox, in a copy of the folder.",
+)
 
 
 def replay(
     name: str = LAST,
     speed: Speed = SPEED,
+    tools: Tools = TOOLS,
     go_on: bool = typer.Option(False, "--go-on", help="Go on after a difference, and list all of them."),
+    yes: bool = YES,
     as_json: bool = JSON,
 ) -> None:
     """Play a recorded session again, without a model.
 
-    No request is sent, no tool runs, it costs nothing. The agents are made of today's profiles, rules and AGENTS.md; models, tools, hooks and people answer as recorded. The first request that is
+    No request is sent, no tool runs (except with --tools run), it costs nothing. The agents are made of today's profiles, rules and AGENTS.md; models, tools, hooks and people answer as recorded. The first request that is
     not the recorded one is named with agent, turn and line, and the exit code is 1.
     """
     record = asyncio.run(read(name, last=True))
@@ -49,8 +63,14 @@ def replay(
     if not folder.is_dir():
         raise UsageError(f"The folder of session {record.id[:8]} is gone: {recording.cwd}.")
     watch = _shown(record.title) if speed != "max" and not as_json else lambda envelope: None
-    options = ReplayOptions(folder=folder, go_on=go_on, watch=watch, map_tool=map_tool)
-    result = run(play(recording, options), None if speed == "max" else float(speed))
+    pace = None if speed == "max" else float(speed)
+    if tools == "log":
+        options = ReplayOptions(folder=folder, go_on=go_on, watch=watch, map_tool=map_tool)
+        result = run(play(recording, options), pace)
+    else:
+        with _copy(record.id, recording, yes=yes) as copy:
+            options = ReplayOptions(folder=copy, go_on=go_on, runs_tools=True, watch=watch, map_tool=map_tool)
+            result = run(play(recording, options), pace)
     if as_json:
         show_json(result)
     else:
@@ -61,6 +81,30 @@ def replay(
         show(f"session {record.id[:8]}: {summary(recording, result)}")
     if result.divergences:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _copy(session: str, recording: Recording, *, yes: bool) -> Iterator[Path]:
+    """The folder as it was when the session began, while its tools run there. Raises UsageError."""
+    if any(isinstance(envelope.event, WorktreeChanged) for envelope in recording.envelopes):
+        raise UsageError("Tools of sub-agents that worked in git worktrees cannot be run again.")
+    made = asyncio.run(step_fork.prepare(session, recording.envelopes, "a", 1))
+    try:
+        for text in made.missing:
+            remark(f"not as it was: {text}")
+        calls = [call.started for call in recording.calls.values() if call.started.tool == BASH]
+        for call in calls[:COMMANDS]:
+            remark(f"runs: {sanitize_line(call.title, 120)}")
+        more = f" and {len(calls) - COMMANDS:,} more commands" if len(calls) > COMMANDS else ""
+        if not confirm(
+            f"Run the tools of session {session[:8]} again{more}, in the sandbox and without the network?",
+            yes=yes,
+            otherwise="Nothing was run",
+        ):
+            raise typer.Exit(0)
+        yield made.folder
+    finally:
+        step_fork.remove(Path(recording.cwd), made.place)
 
 
 def _shown(title: str) -> Callable[[Envelope], object]:

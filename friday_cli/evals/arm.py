@@ -23,6 +23,9 @@ from .suite import files_digest
 NO_WEB = (WEB_FETCH, WEB_SEARCH)
 """Tools that no trial may use: a solution may be on the web."""
 
+AGAIN = "-again"
+"""The end of the name of an arm that is run a second time."""
+
 
 class Arm(msgspec.Struct, frozen=True):
     """One side of a comparison. `flags` is what the person wrote; `options` are those of its sessions, whose folder each trial sets.
@@ -33,6 +36,8 @@ class Arm(msgspec.Struct, frozen=True):
     options: Options
     max_cost: float | None = None
     timeout: float | None = None
+    again: bool = False
+    """Whether it has the settings of another arm on purpose: what differs between the two is chance."""
 
 
 class PreparedArm(msgspec.Struct, frozen=True):
@@ -74,6 +79,13 @@ async def prepare_arm(arm: Arm, folder: Path, env: Mapping[str, str]) -> Prepare
             [instruction.text for instruction in context.instructions.files],
             texts,
             await asyncio.to_thread(lambda: [files_digest(each) for each in folders if each.is_dir()]),
+            *(("again",) if arm.again else ()),
         )
     )
     return PreparedArm(arm, provider, identity, settings)
+
+
+def run_again(arms: Mapping[str, str], name: str) -> str:
+    """The arm that the arm `name` runs a second time, "" if none. `arms` are the flags by name."""
+    first = name.removesuffix(AGAIN)
+    return first if first != name and arms.get(first) == arms[name] else ""

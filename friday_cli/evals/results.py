@@ -13,6 +13,7 @@ from friday_cli.map.report import places
 from friday_cli.map.store import BatchRow, MapStore
 
 from . import statistics
+from .arm import run_again
 from .statistics import Comparison, Interval, Outcomes
 from .trial import TrialRecord
 
@@ -89,11 +90,17 @@ class PairResult(msgspec.Struct, frozen=True):
     second: str
     comparison: Comparison
     cost: Interval | None
+    same: bool = False
+    """Whether both have the same settings, so that only chance makes a difference."""
 
     @property
     def text(self) -> str:
         """For people: `three is better than alone: +18 points (95 %: +6 to +31) for 2.4x the money`."""
         found, points = self.comparison, _points(self.comparison.difference)
+        if self.same and found.word != "too few tasks":
+            seen = found.word in ("better", "worse")
+            more = ", so more trials or tasks are needed before a difference counts" if seen else ""
+            return f"{self.second} has the settings of {self.first}: chance alone made {points}{more}"
         money = f" for {self.cost.value:.1f}x the money" if self.cost is not None else ""
         match found.word:
             case "too few tasks":
@@ -133,10 +140,12 @@ def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
     job = batch.job
     names: Mapping[str, str] = job.options["arms"]
     arms = tuple(_arm(name, flags, [row for row in rows if row.arm == name]) for name, flags in names.items())
-    pairs = list(combinations(arms, 2))
-    compared = [statistics.compare(a.outcomes, b.outcomes, seed=job.options["seed"]) for a, b in pairs]
-    if len(arms) > 2:
-        compared = statistics.holm(compared)
+    again = {name: first for name in names if (first := run_again(names, name))}
+    pairs = list(combinations((arm for arm in arms if arm.name not in again), 2))
+    twins = [(a, b) for a, b in combinations(arms, 2) if again.get(b.name) == a.name]
+    compared = [statistics.compare(a.outcomes, b.outcomes, seed=job.options["seed"]) for a, b in (*pairs, *twins)]
+    compared[: len(pairs)] = statistics.holm(compared[: len(pairs)])
+    pairs += twins
     ratios = [statistics.ratio(a.costs, b.costs, seed=job.options["seed"]) for a, b in pairs]
     found = zip(pairs, compared, ratios, strict=True)
     return EvalResults(
@@ -148,7 +157,9 @@ def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
         cap=job.cost,
         reason=batch.reason,
         arms=arms,
-        pairs=tuple(PairResult(a.name, b.name, comparison, cost) for (a, b), comparison, cost in found),
+        pairs=tuple(
+            PairResult(a.name, b.name, comparison, cost, same=b.name in again) for (a, b), comparison, cost in found
+        ),
         rows=tuple(rows),
     )
 

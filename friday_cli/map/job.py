@@ -93,7 +93,7 @@ def digest(value: object) -> str:
 def profile_digest(profile: Profile) -> str:
     """A hash of what a profile says; where its file is does not count."""
     said = msgspec.to_builtins(msgspec.structs.replace(profile, path="", origin="user", notices=()))
-    for name in ("external", "models", "check", "service_tier"):  # an older Friday did not have these
+    for name in ("external", "models", "check", "ladder", "service_tier"):  # an older Friday did not have these
         if not said.get(name):
             said.pop(name, None)
     return digest(said)

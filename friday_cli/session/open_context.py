@@ -17,7 +17,7 @@ from friday_cli.agents.caller import Caller
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.format import EXTERNAL
+from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.subagents.tree import SubagentTree
@@ -160,8 +160,24 @@ async def _choice(
     """The model of the main agent. Raises UsageError, NotConfigured."""
     if options.answers is not None:
         return msgspec.structs.replace(options.answers.choice(options.model or ""), effort=options.effort)
-    choice = _external_choice(options, found) or models.resolve(options.model, settings, env=env, effort=options.effort)
+    choice = _external_choice(options, found) or _ladder_choice(options, settings, env, found)
+    choice = choice or models.resolve(options.model, settings, env=env, effort=options.effort)
     return await _with_server_limits(choice, settings, env)
+
+
+def _ladder_choice(
+    options: Options, settings: config.Settings, env: Mapping[str, str], found: profiles.Profiles
+) -> models.ModelChoice | None:
+    """The first model of the ladder of the main agent; None if it has none, or another model was chosen. Raises UsageError,
+    NotConfigured."""
+    persona = found.get(options.profile) if options.profile and not options.model else None
+    if persona is None or not persona.models or is_demo(settings.model):
+        return None
+    name = persona.models[0]
+    if wanted := models.class_of(name):
+        usual = models.resolve(None, settings, env=env)
+        name = models.class_model(wanted, usual.provider, usual.model, settings, env) or name
+    return models.resolve(name, settings, env=env, effort=options.effort, source=f"profile {persona.name}")
 
 
 async def _sandbox(options: Options, settings: config.Settings, env: Mapping[str, str], cwd: Path) -> SandboxChoice:

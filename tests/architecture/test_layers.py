@@ -49,6 +49,8 @@ ROOMS = {
     **dict.fromkeys(("opentelemetry", "google", "requests"), ("friday_cli.telemetry.sdk",)),
     "socksio": ("friday_cli.llm.transport.proxy",),
     "pyarrow": ("friday_cli.map.tables",),
+    "inspect_ai": ("friday_cli.doors.inspect",),
+    "harbor": ("friday_cli.doors.harbor",),
     "ray": ("friday_cli.map.ray_engine", "friday_cli.map.ray_worker"),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""

@@ -210,6 +210,16 @@ def test_arms_with_the_same_settings_are_refused(console: Console) -> None:
     assert (ran.code, "The arms x and y have the same settings" in ran.err) == (2, True)
 
 
+def test_an_arm_can_be_run_twice_to_see_what_chance_makes(console: Console) -> None:
+    suite(console, 6)
+    arms = model(console, "good", SOLVES), model(console, "bad", [{"text": "no"}])
+    ran = evaluate(console, *arms, more=("--aa",))
+    assert "good-again has the settings of good: chance alone made +0 points (95 %: -50 to +50)" in ran.out, ran
+    assert ("bad is worse than good" in ran.out, ran.out.count("bad is worse"), sessions(console)) == (True, 1, 18)
+    assert console.ok("eval", "report", identity(console)).out == ran.out
+    assert "is called good-again" in evaluate(console, *arms, "good-again=--model demo", more=("--aa",)).err
+
+
 def test_a_baseline_fails_a_job_that_is_worse(console: Console) -> None:
     suite(console, 6)
     good, bad = model(console, "good", SOLVES), model(console, "bad", [{"text": "I did it."}]).replace("bad=", "good=")

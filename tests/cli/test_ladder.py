@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.console import CommandResult, Console
+from tests.workspace.worktrees.repo_fixture import repository
 
 PROFILE = """---
 name: fixer
@@ -89,6 +90,49 @@ def test_all_rungs_have_one_budget(console: Console) -> None:
     assert ("completed (turns)" in text, text.count("✓ write_file")) == (True, 3)
 
 
+def main_agent(console: Console, first: list[dict[str, Any]], then: list[dict[str, Any]], *more: str) -> CommandResult:
+    models = model(console, "cheap", "a", first), model(console, "dear", "a", then, cost=100.0)
+    folder = console.friday_home / "profiles"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "fixer.md").write_text(
+        PROFILE.replace("MODELS", ", ".join(f'"{each}"' for each in models)).replace("MORE", "")
+    )
+    return console("ask", "Write it.", "--profile", "fixer", "--mode", "edits", "--output-format", "json", *more)
+
+
+def test_a_main_agent_climbs_too(console: Console) -> None:
+    dear = [{"text": "seen: {last}", "calls": writes("42\n", "")[0]["calls"]}, {"text": "It is 42 now."}]
+    ran = main_agent(console, writes("41\n", "I wrote it."), dear)
+    assert (ran.code, ran.document["result"]) == (0, "It is 42 now."), ran
+    text = console.ok("sessions", "show", ran.document["session_id"]).out
+    assert ("scripted/dear passed the check" in text, "I wrote it." in text) == (True, True)
+    (console.project / "answer.txt").unlink()
+    failed = main_agent(console, writes("40\n", "first"), writes("41\n", "second"))
+    assert (failed.code, "scripted/dear did not pass the check" in failed.err + failed.out) == (1, True), failed
+
+
+def test_each_model_can_begin_with_the_files_as_they_were(console: Console) -> None:
+    repository(console.project, **{"old.txt": "old\n"})
+    looks = {"name": "read_file", "arguments": {"path": "answer.txt"}}
+    both = [
+        *writes("41\n", "")[0]["calls"],
+        {"name": "write_file", "arguments": {"path": "old.txt", "content": "new\n"}},
+    ]
+    dear = [
+        {"text": "seen: {last}", "calls": [looks, {"name": "read_file", "arguments": {"path": "old.txt"}}]},
+        {"text": "now: {results} :now", "calls": writes("42\n", "")[0]["calls"]},
+        {"text": "It is 42 now."},
+    ]
+    cheap = [{"calls": [{"name": "read_file", "arguments": {"path": "old.txt"}}]}, {"calls": both}, {"text": "done"}]
+    ran = climb(console, cheap, dear, keys="isolation: worktree\nladder: fresh\n")
+    text = shown(console, ran)
+    assert "its changes were undone" in text
+    seen = text.split("now:")[1].split(":now")[0]
+    assert ("41" in seen, "answer.txt: no such file" in seen, "1\told" in seen) == (False, True, True), text
+    assert "It is 42 now." in ran.document["result"]
+    assert (console.project / "old.txt").read_text() == "old\n"
+
+
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
@@ -96,6 +140,8 @@ def test_all_rungs_have_one_budget(console: Console) -> None:
         ("check: make test", "there are none"),
         ("models: [a]\ncheck: make test", "at least two models"),
         ("models: [a, b]\ncheck: make test\nmodel: c", "cannot be used together with models"),
+        ("models: [a, b]\ncheck: make test\nladder: fresh", "fresh needs a worktree of its own"),
+        ("ladder: fresh", "about several models, and there are none"),
     ],
 )
 def test_half_a_ladder_is_refused(console: Console, keys: str, problem: str) -> None:

@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
+from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.cli.console import Console
+from tests.workspace.worktrees.repo_fixture import git, repository
 
 PLAY = {
     "a": [
@@ -121,6 +125,45 @@ async def test_an_older_log_says_that_requests_are_not_recorded(console: Console
     await _old(recorded)
     error = await asyncio.to_thread(console.refused, "sessions", "replay", recorded[:8])
     assert "Its log has no requests: it was made by an earlier version of Friday." in error
+
+
+WORKS = {
+    "a": [
+        {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
+        {"calls": [{"name": "bash", "arguments": {"command": "cat notes.txt program.sh | wc -l; sh program.sh"}}]},
+        {"calls": [{"name": "edit_file", "arguments": {"path": "notes.txt", "old": "one", "new": "two"}}]},
+        {"calls": [{"name": "bash", "arguments": {"command": "cat notes.txt; cat gone.txt"}}]},
+        {"text": "Done."},
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
+def test_tools_run_again_in_a_copy_of_the_start(
+    console: Console, kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    try:
+        detect_sandbox(kind, os.environ)
+    except UsageError as error:
+        pytest.skip(f"NOT TESTED HERE: {error.message}")
+    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+    monkeypatch.chdir(console.project)
+    project = repository(console.project, **{"notes.txt": "one\n", "program.sh": "echo 1\n"})
+    (tmp_path / "play.yaml").write_text(json.dumps({"agents": WORKS}), encoding="utf-8")
+    ran = console("ask", "go", "-m", f"scripted:{tmp_path}/play.yaml", "--mode", "auto", "--output-format", "json")
+    session, refs = ran.document["session_id"], git(project, "for-each-ref")
+    assert (project / "notes.txt").read_text(encoding="utf-8") == "two\n", ran
+    refused = console("sessions", "replay", session, "--tools", "run")
+    assert "runs: cat notes.txt; cat gone.txt" in refused.err, refused
+    again = console("sessions", "replay", session, "--tools", "run", "--yes")
+    assert (again.code, "replayed without a difference: 1 agent, 5 requests, 4 calls" in again.out) == (0, True), again
+    (project / "program.sh").write_text("echo 2\n", encoding="utf-8")
+    changed = console("sessions", "replay", session, "--tools", "run", "--yes", "--go-on")
+    assert changed.code == 1
+    assert "a turn 2: result of bash" in changed.out
+    assert "  - 1\n  + 2" in changed.out, changed
+    assert (project / "notes.txt").read_text(encoding="utf-8") == "two\n"
+    assert (git(project, "for-each-ref"), git(project, "worktree", "list").count("\n")) == (refs, 1)
 
 
 FORKED = {

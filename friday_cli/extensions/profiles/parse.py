@@ -104,6 +104,7 @@ class _FieldReader:
             model=models[0] if models else "" if model == "inherit" else model,
             models=models,
             check=check,
+            ladder=self._fields.choice("ladder", ("fresh",)),
             effort=self._fields.choice("effort", EFFORTS),
             service_tier=self._fields.choice("service_tier", TIERS),
             sub_agents=sub_agents,
@@ -262,6 +263,8 @@ class _FieldReader:
         if "models" not in self._fields.values:
             if check:
                 raise self._fields.fail("check", "decides between models, and there are none.", "Add models: [a, b].")
+            if "ladder" in self._fields.values:
+                raise self._fields.fail("ladder", "is about several models, and there are none.", "Add models: [a, b].")
             return (), ""
         models = tuple(self._fields.entries("models"))
         if len(models) < 2 or not all(models):
@@ -273,6 +276,8 @@ class _FieldReader:
         for other in ("model", "external"):
             if other in self._fields.values:
                 raise self._fields.fail(other, "cannot be used together with models.", "Remove one of them.")
+        if "ladder" in self._fields.values and self._fields.values.get("isolation") != "worktree":
+            raise self._fields.fail("ladder", "fresh needs a worktree of its own.", "Add isolation: worktree.")
         return models, check
 
     def _servers(self) -> tuple[tuple[str, ...], dict[str, dict[str, Any]]]:

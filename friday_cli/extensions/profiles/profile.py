@@ -103,6 +103,8 @@ class Profile(msgspec.Struct, frozen=True):
     """Its ladder: the models that work one after the other until `check` passes; () for none."""
     check: str = ""
     """The command that decides whether the work of a model of the ladder counts."""
+    ladder: Literal["", "fresh"] = ""
+    """`fresh`: each model of the ladder begins with the files as they were."""
 
     @property
     def program(self) -> str:

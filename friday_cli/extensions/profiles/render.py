@@ -103,6 +103,7 @@ def model(profile: Profile) -> str:
     """Its model, effort, service tier and temperature, as text; "" if all are those of its parent."""
     sampling = "" if profile.temperature is None else f"temperature {profile.temperature:g}"
     ladder = f"{', then '.join(profile.models)} until `{profile.check}` passes" if profile.models else ""
+    ladder += ", each from the start" if profile.ladder else ""
     tier = profile.service_tier and f"tier {profile.service_tier}"
     return " ".join(part for part in (ladder or profile.model, profile.effort, tier, sampling) if part)
 

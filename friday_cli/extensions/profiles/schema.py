@@ -24,7 +24,7 @@ KEYS = (
     *("name", "description", "max_token_budget", "allowed_tools", "disallowed_tools", "max_iterations", "timeout"),
     *("max_cost", "model", "effort", "sub_agents", "memory", "mode", "project_context"),
     *("supervision", "isolation", "temperature", "result_chars", "mcp_servers", "skills", "preload_skills", "external"),
-    *("models", "check", "service_tier"),
+    *("models", "check", "ladder", "service_tier"),
 )
 """The keys of a profile in snake_case; camelCase is accepted too."""
 ALIASES = {

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Never, cast
 import msgspec
 
 from friday_cli.core.protocol import events
-from friday_cli.core.protocol.errors import PermissionDenied, ProviderError
+from friday_cli.core.protocol.errors import PermissionDenied, ProviderError, ToolError
 from friday_cli.core.protocol.events import Envelope, WorkspaceFound
 from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Provider, ReplyDone, Request
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, MAP_TASKS, SKILL, TASK_RESULT
-from friday_cli.core.tool_catalog import CANCEL_SUB_AGENT, LIST_SUB_AGENTS, MESSAGE_SUB_AGENT, SEARCH_PROFILES
+from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS, MESSAGE_SUB_AGENT, SEARCH_PROFILES
 from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError, RecordedProvider
 from friday_cli.workspace.local import LocalWorkspace
@@ -57,9 +57,10 @@ class ReplayAnswers:
         folder: str,
         go_on: bool = False,
         runs_hooks: bool = False,
+        runs_tools: bool = False,
     ) -> None:
         self.history: Sequence[Envelope] = process.history
-        self.runs_hooks = runs_hooks
+        self.runs_hooks, self._runs_tools = runs_hooks, runs_tools
         self.divergences: list[Divergence] = []
         self.stopped = asyncio.Event()
         """Set by the first divergence, unless the replay goes on."""
@@ -167,7 +168,8 @@ class ReplayAnswers:
     def _recorded(self, tool: Tool) -> Tool:
         if isinstance(tool.run, partial) and tool.run.func == self._run:  # a sub-agent inherits its parent's
             return tool
-        return msgspec.structs.replace(tool, run=partial(self._run, tool), change=None)
+        change = tool.change if self._runs_tools else None
+        return msgspec.structs.replace(tool, run=partial(self._run, tool), change=change)
 
     async def _run(self, tool: Tool, ctx: ToolContext, args: Any) -> Output:
         found = self._recording.calls.get((ctx.agent, ctx.call_id))
@@ -185,6 +187,13 @@ class ReplayAnswers:
             await self._never()
         assert found.finished is not None
         ended = found.finished
+        if self._runs_tools and ended.status in ("ok", "error") and _runs_again(tool, args):
+            try:
+                output = await tool.run(ctx, args)
+            except ToolError as error:
+                output = Output(str(error), error=True)
+            await self.until(found.ended)
+            return self._compared(output, found, ctx)
         await self.until(found.ended)
         output = Output(
             ended.text or "", ended.display, ended.facts, ended.images, error=ended.status == "error", usage=ended.usage
@@ -232,6 +241,13 @@ class ReplayAnswers:
 
     def worktrees(self, base: LocalWorkspace) -> Worktrees:
         return cast("Worktrees", RecordedWorktrees(base, self._recording.envelopes[len(self.history) :]))
+
+
+def _runs_again(tool: Tool, args: Any) -> bool:
+    """Whether a call can be made again in a sandbox: one of a file, a search, or a command that ended and asked for nothing beyond it."""
+    if tool.name == BASH:
+        return not args.access and not args.background
+    return tool.info.group in ("files", "search")
 
 
 def _failed(failure: events.AttemptFailed) -> RecordedError:

@@ -19,6 +19,7 @@ from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS
+from friday_cli.extensions.trust import is_trusted
 from friday_cli.session.open import open_session
 from friday_cli.session.open_context import Options
 from friday_cli.session.parts import SessionParts
@@ -54,11 +55,13 @@ class Replayed(msgspec.Struct):
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a replay. `folder`: where the files that steer agents are read. `go_on`: after a divergence, too.
-    `runs_hooks`: the hooks of today run. `watch` gets every event of the replay."""
+    `runs_hooks`: the hooks of today run. `runs_tools`: so do tools for files and commands, in the sandbox, and `folder` is a copy of the
+    recorded one as it was at the start. `watch` gets every event of the replay."""
 
     folder: Path
     go_on: bool = False
     runs_hooks: bool = False
+    runs_tools: bool = False
     watch: Callable[[Envelope], object] = lambda envelope: None
     env: Mapping[str, str] | None = None
     map_tool: Any = None
@@ -89,7 +92,12 @@ class _Process:
     def __init__(self, recording: Recording, process: RecordedProcess, options: ReplayOptions) -> None:
         self._recording, self._process, self._options = recording, process, options
         self._answers = ReplayAnswers(
-            recording, process, folder=str(options.folder), go_on=options.go_on, runs_hooks=options.runs_hooks
+            recording,
+            process,
+            folder=str(options.folder),
+            go_on=options.go_on,
+            runs_hooks=options.runs_hooks,
+            runs_tools=options.runs_tools,
         )
         self._counts: Counter[tuple[str, str]] = Counter()
         self._asked: Counter[tuple[str, str]] = Counter()
@@ -105,6 +113,9 @@ class _Process:
         process, answers = self._process, self._answers
         parts = self._parts = await open_session(self._session_options(), self._environment())
         session = Session(parts)
+        if self._options.runs_tools and not parts.workspace.sandbox_access(""):
+            await session.close(last=False)
+            raise UsageError("Tools are run again in a sandbox only, and none works here; `friday doctor` says why.")
         following = asyncio.create_task(self._follow(session))
         most = process.ended - process.began + GRACE_S if process.killed else MOST_S
         playing = asyncio.create_task(self._prompts(session))
@@ -127,6 +138,7 @@ class _Process:
 
     def _session_options(self) -> Options:
         process, found = self._process, self._process.found
+        flags = {"sandbox.network": False} if self._options.runs_tools else {}
         return Options(
             self._options.folder,
             add_dirs=tuple(path for text in found.folders if (path := Path(text)).is_dir()),
@@ -137,7 +149,8 @@ class _Process:
             allow=found.allow,
             deny=found.deny,
             attended=found.attended,
-            flags={name: value for name, value in found.flags.items() if name.startswith(FLAGS)},
+            flags={name: value for name, value in found.flags.items() if name.startswith(FLAGS)} | flags,
+            trusted=self._options.runs_tools and is_trusted(Path(self._recording.cwd)).ok,
             resume=self._recording.session if process.history else None,
             no_mcp=True,
             map_tool=self._options.map_tool,

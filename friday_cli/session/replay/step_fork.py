@@ -25,8 +25,10 @@ from friday_cli.workspace.local import LocalWorkspace
 
 
 class StepFork(msgspec.Struct, frozen=True):
-    """A fork that was prepared. `before` is the number of the event that began the turn; `missing` names what is not as it was then."""
+    """A fork that was prepared: `folder` is the session's in the worktree `place`. `before` is the number of the event that began the turn;
+    `missing` names what is not as it was then."""
 
+    place: Path
     folder: Path
     before: int
     missing: tuple[str, ...]
@@ -59,7 +61,7 @@ async def prepare(
     except BaseException:
         await asyncio.to_thread(remove, source, place)
         raise
-    return StepFork(folder, before, (*_changed(envelopes, commit, before), *missing))
+    return StepFork(place, folder, before, (*_changed(envelopes, commit, before), *missing))
 
 
 async def make(store: Store, session: str, made: StepFork, *, agent: str, model: str = "") -> str:

@@ -178,6 +178,16 @@ class Worktrees:
             await self._remove(worktree, "applied")
             return applied
 
+    async def reset(self, worktree: Worktree) -> None:
+        """Bring the files and the branch of a worktree back to where they began. Ignored files stay. Raises ToolError."""
+        async with self._lock:
+            trees, metadata = await self._refresh(worktree), worktree.metadata
+            with trees.repository.control(trees.top, trees.index, raw=True) as env:
+                await self.git("read-tree", "--reset", "-u", metadata.start, cwd=trees.top, env=env)
+            common = Path(metadata.common)
+            await self.git("update-ref", f"refs/heads/{metadata.branch}", metadata.base, git_dir=common)
+            worktree.state = "opened"
+
     async def discard(self, worktree: Worktree, *, keep_branch: bool = False) -> None:
         """Remove a worktree and its branch. With `keep_branch` its changes are committed on the branch, which is kept."""
         async with self._lock:

@@ -1,0 +1,1 @@
+"""Friday as an agent of other eval frameworks: Inspect and Harbor."""
