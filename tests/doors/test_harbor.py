@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # a library of Harbor fetches it when it is imported
 pytest.importorskip("harbor", reason="NOT TESTED HERE: harbor is not installed")
 
 from harbor.agents.installed.base import NonZeroAgentExitCodeError
@@ -52,7 +53,7 @@ class Container:
             "PATH": path,
             "HOME": str(self.folder),
             "FRIDAY_HOME": str(self.folder / "home"),
-            **(options["env"] or {}),
+            **(options.get("env") or {}),
         }
         ran = await asyncio.create_subprocess_exec(
             "bash", "-c", command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -65,7 +65,7 @@ _TOKENS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[^\s'\"(]*/worktrees/<session>/[\w.-]+"), "<worktree>"),
     (re.compile(r"\| tokens: \d+ \| cost: (?:none \(demo\)|\S+) \| time: [\d.]+ s"), "| <used>"),
     (re.compile(r"(?s)Worktree \(branch [^)]*\):.*?(?=\n## Result from |\nIts own sub-agents:|\Z)"), "<changes>"),
-    (re.compile(r"(\[exit \d+), [\d.]+ s\]"), r"\1, <seconds>]"),
+    (re.compile(r"(?<=\[exit )(\d+), [\d.]+ s\]"), r"\1]"),
     (re.compile(r"Today is \d{4}-\d\d-\d\d"), "Today is <date>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "<port>"),
     (re.compile(r"(?<= mark=)[0-9a-f]{12}\b"), "<mark>"),
