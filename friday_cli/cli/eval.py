@@ -270,7 +270,10 @@ async def _from_git(since: str, check: str, setup: str, most: int, output: Path)
         return 1
     await asyncio.to_thread(write_suite, output, top, kept, check=check, setup=setup)
     remark(
-        f"{output} has {pluralize(len(kept), 'task')} of {pluralize(seen, 'commit')}; now: friday eval run {output} --arm ..."
+        f"{output} has {pluralize(len(kept), 'task')} of {pluralize(seen, 'commit')}; its commands are the ones that you gave"
+    )
+    remark(
+        f"now: friday eval run {shlex.quote(str(output))} --trust --arm one='--profile coder' --arm two='--effort high' --max-cost 5"
     )
     return 0
 

@@ -49,6 +49,8 @@ async def run_eval(
         judged, said = judge(found, gate or Gate())
         for line in said:
             remark(line)
+        if form == "text" and any(row.outcome in ("failed", "capped") for row in rows):
+            remark(f"friday eval status {batch.id} says why trials did not pass, and names their sessions")
         return code() or exit_code(found) or judged
     finally:
         frontend.close()
