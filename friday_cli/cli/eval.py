@@ -28,6 +28,7 @@ from .project_context import load_context
 from .session_args import YES
 
 if TYPE_CHECKING:
+    from friday_cli.evals.results import EvalResults
     from friday_cli.map.store import MapStore
 
 TRUST = typer.Option(False, "--trust", help="Trust the commands of the suite for this run.")
@@ -160,7 +161,7 @@ def status(name: str = typer.Argument("", metavar="ID", help="One of them: all i
 def report(name: str = ID, form: str = FORMAT) -> None:
     """Show what an eval found so far."""
     _require_format(form)
-    asyncio.run(_report(name, form))
+    show_results(asyncio.run(_results(name)), form)
 
 
 def retry(name: str = ID, form: str = FORMAT, trust: bool = TRUST, yes: bool = YES) -> None:
@@ -179,7 +180,11 @@ def save(
     name: str = ID, file: str = typer.Argument(..., metavar="FILE", help="Where the baseline is written.")
 ) -> None:
     """Write a baseline for `eval run --against`."""
-    asyncio.run(_save(name, Path(file)))
+    from friday_cli.evals import baseline
+
+    found = asyncio.run(_results(name))
+    baseline.save(found, Path(file))
+    remark(f"{file} has {pluralize(len(found.arms), 'arm')} of eval {found.id}")
 
 
 def cancel(name: str = ID) -> None:
@@ -280,18 +285,15 @@ async def _from_git(since: str, check: str, setup: str, most: int, output: Path)
 
 async def _status(name: str) -> None:
     from friday_cli.evals.report import failures
-    from friday_cli.evals.results import eval_results, trial_rows
-    from friday_cli.evals.run import find_eval
     from friday_cli.map.report import spent
 
+    if name:
+        found = await _results(name)
+        show_results(found, "text")
+        for line in failures(found):
+            show(line)
+        return
     async with _store() as store:
-        if name:
-            batch = await find_eval(store, name)
-            found = eval_results(batch, await trial_rows(store, batch.id))
-            show_results(found, "text")
-            for line in failures(found):
-                show(line)
-            return
         rows = []
         for batch in [each for each in await store.batches() if each.job.source == "eval"]:
             counts = await store.counts(batch.id)
@@ -305,25 +307,14 @@ async def _status(name: str) -> None:
             show("No evals in this folder.")
 
 
-async def _report(name: str, form: str) -> None:
+async def _results(name: str) -> EvalResults:
+    """What an eval found. Raises UsageError."""
     from friday_cli.evals.results import eval_results, trial_rows
     from friday_cli.evals.run import find_eval
 
     async with _store() as store:
         batch = await find_eval(store, name)
-        show_results(eval_results(batch, await trial_rows(store, batch.id)), form)
-
-
-async def _save(name: str, file: Path) -> None:
-    from friday_cli.evals import baseline
-    from friday_cli.evals.results import eval_results, trial_rows
-    from friday_cli.evals.run import find_eval
-
-    async with _store() as store:
-        batch = await find_eval(store, name)
-        found = eval_results(batch, await trial_rows(store, batch.id))
-    await asyncio.to_thread(baseline.save, found, file)
-    remark(f"{file} has {pluralize(len(found.arms), 'arm')} of eval {batch.id}")
+        return eval_results(batch, await trial_rows(store, batch.id))
 
 
 async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool) -> int:

@@ -19,6 +19,8 @@ from friday_cli.workspace.sandbox.detect import detect_sandbox
 
 from .suite import Suite
 
+CHECK_S = 600.0
+"""Seconds for a check command."""
 NOT_STARTED = (126, 127)
 """What a shell returns for a command that it cannot start."""
 _ENVIRONMENTS = ("node_modules",)

@@ -16,12 +16,10 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.workspace.worktrees.git import Git
 
-from .commands import NOT_STARTED, ConfinedCommands
+from .commands import CHECK_S, NOT_STARTED, ConfinedCommands
 from .start import TaskStart
 from .suite import Suite, Task
 
-CHECK_S = 600.0
-"""Seconds for a check command."""
 SHOWN = 300
 """Characters of a command's output that are shown."""
 

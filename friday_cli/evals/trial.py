@@ -34,12 +34,10 @@ from friday_cli.view import SessionView
 from friday_cli.workspace.worktrees.git import Git
 
 from .arm import NO_WEB, PreparedArm
-from .commands import NOT_STARTED, ConfinedCommands, hidden_from_trials
+from .commands import CHECK_S, NOT_STARTED, ConfinedCommands, hidden_from_trials
 from .start import TaskStart
 from .suite import Suite, Task, start_digest, texts_digest
 
-CHECK_S = 600.0
-"""Seconds for a check command."""
 OUTPUT = 1_000
 """Characters of a failed check's output that are kept."""
 TRIES = 3

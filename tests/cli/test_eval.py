@@ -140,14 +140,20 @@ def test_a_trial_finds_neither_solution_nor_hidden_files_nor_other_trials(
     ]
     (project / "suite.jsonl").write_text("\n".join(lines))
     kept = console.friday_home
+    planted = [kept / "data" / "eval" / name for name in ("runs/other/checks/x/test.txt", "work/other/patch")]
+    for path in planted:  # what a check that runs at the same time, and what an earlier trial left
+        path.parent.mkdir(parents=True)
+        path.write_text("x = SOLUTION\n")
     looks = (
         f"(echo began; cat {project}/*; cat {project}/.git/* {project}/.git/*/* ; git -C {project} log -p --all; git log -p --all --reflog;"
         f" git cat-file -p {last}; cat .git/FETCH_HEAD .git/objects/info/alternates; git remote -v;"
         f" grep -rs SOL[U]TION {kept} {tmp_path} ..; cat test.txt) > seen.txt 2>&1; true"
     )
-    reads = [
-        {"name": "read_file", "arguments": {"path": path}} for path in (f"{project}/code.txt", f"{project}/suite.jsonl")
-    ]
+    wanted = (f"{project}/code.txt", f"{project}/suite.jsonl", *map(str, planted), f"{kept}/data/friday.db")
+    reads: list[dict[str, Any]] = [{"name": "read_file", "arguments": {"path": path}} for path in wanted]
+    for folder in (str(project), str(kept)):
+        reads.append({"name": "grep", "arguments": {"pattern": "x = SOL", "path": folder}})
+        reads.append({"name": "glob", "arguments": {"pattern": "**/*", "path": folder}})
     solves = [{"calls": [{"name": "bash", "arguments": {"command": "echo SOL''UTION > mine.txt"}}]}]
     turns = [
         {"calls": reads},
