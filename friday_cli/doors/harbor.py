@@ -15,8 +15,8 @@ from friday_cli import __version__
 from friday_cli.llm.models.presets import PRESETS
 
 BIN = 'PATH="$HOME/.local/bin:$PATH"'
-HARNESS = "2|3|75"
-"""Exit codes of `friday ask` that say nothing about the agent: usage, no model, the service."""
+RESULTS = "0|1|4|5"
+"""Exit codes of `friday ask` that are about the agent's work; others are about usage, the model, the service, or Friday itself."""
 
 
 class Friday(BaseInstalledAgent):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class Friday(BaseInstalledAgent):  # type: ignore[misc]
         if self.model_name:
             flags += f" --model {shlex.quote(self.model_name)}"
         ask = f"friday ask --yolo --output-format json {flags} -- {shlex.quote(instruction)}"
-        ended = f"case $code in {HARNESS}) cat {logs}/friday.txt >&2; exit $code;; esac"
+        ended = f"case $code in {RESULTS}) ;; *) cat {logs}/friday.txt >&2; exit $code;; esac"
         last = f"""$(sed -n 's/.*"session_id": "\\([^"]*\\)".*/\\1/p' {logs}/friday.json | head -n 1)"""
         try:
             await self.exec_as_agent(

@@ -12,8 +12,8 @@ from inspect_ai.util import sample_limits, sandbox, store
 
 PORTS = itertools.cycle(range(13131, 15131))
 """Ports of the bridges, so that samples of a sandbox `local` do not meet."""
-HARNESS = (2, 3, 75)
-"""Exit codes of `friday ask` that say nothing about the agent: usage, no model, the service."""
+RESULTS = (0, 1, 4, 5)
+"""Exit codes of `friday ask` that are about the agent's work; others are about usage, the model, the service, or Friday itself."""
 
 
 @agent  # type: ignore[untyped-decorator]
@@ -32,7 +32,7 @@ def friday(*, flags: Sequence[str] = ("--mode", "auto"), program: str = "friday"
             if (left := _seconds_left()) is not None:
                 command += ["--timeout", f"{left:.0f}"]
             ran = await sandbox().exec([*command, "--", _task(state)], env={"INSPECT_API_KEY": "inspect"})
-        if ran.returncode in HARNESS or not ran.stdout.strip():
+        if ran.returncode not in RESULTS or not ran.stdout.strip():
             raise RuntimeError(f"friday ask ended with exit code {ran.returncode}: {ran.stderr.strip()[-1_000:]}")
         document = json.loads(ran.stdout)
         store().set("friday", document)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,8 @@ from harbor.models.trajectories import Trajectory
 
 from friday_cli.doors.harbor import Friday
 
+PROGRAM = Path(os.environ.get("PROGRAM") or Path(sys.executable).with_name("friday"))
+"""Friday; `PROGRAM` names another one where Harbor's environment has no whole one."""
 PLAY = {
     "a": [
         {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": "write it"}}]},
@@ -47,8 +49,7 @@ class Container:
         self.commands.append(command)
         if "uv tool install" in command or options.get("user") == "root":
             return SimpleNamespace(return_code=0, stdout="", stderr="")
-        program = os.environ.get("FRIDAY_PROGRAM") or shutil.which("friday") or ""
-        path = f"{Path(program).parent}:{os.environ['PATH']}"
+        path = f"{PROGRAM.parent}:{os.environ['PATH']}"
         env = {
             "PATH": path,
             "HOME": str(self.folder),

@@ -62,7 +62,9 @@ def compare(tasks: int = 40) -> Found:
         more = ("--trials", "1", "--max-cost", "50", "--trust", "--yes", "--format", "json")
         process = at.begin("eval", "run", "suite.jsonl", *arms, *more)
         out, _ = process.communicate(timeout=3_000)
-        document = json.loads(out[out.index("\n{") + 1 if not out.startswith("{") else 0 :].split("\nfriday:")[0])
+        begin = re.search(r"^\{", out, re.M)
+        assert begin, out
+        document, _ = json.JSONDecoder().raw_decode(out, begin.start())
         dear, ladder = document["arms"]
         return Found(ladder["passed"] / dear["passed"], ladder["cost"] / dear["cost"], [dear, ladder])
 
