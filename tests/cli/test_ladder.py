@@ -61,7 +61,7 @@ def test_the_dear_model_goes_on_where_the_check_fails(console: Console) -> None:
     assert (console.project / "answer.txt").read_text() == "42\n"
     text = shown(console, ran)
     assert (
-        "scripted/cheap did not pass the check `grep -q 42 answer.txt`: it ended with exit code 1; scripted/dear goes on"
+        "scripted/cheap did not pass the check `grep -q 42 answer.txt`: it ended with exit code 1; scripted/dear takes over"
         in text
     )
     assert ("scripted/dear passed the check" in text, "[Evidence]" in text, "I wrote it." in text) == (True, True, True)
