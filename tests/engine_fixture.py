@@ -20,10 +20,11 @@ from friday_cli.agents.tool_sources import SessionDelegation
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.command_safety import network_targets
 from friday_cli.config.settings import DelegationSettings
-from friday_cli.core.agent.agent import Agent, Conversation, Inbox, Policy, Services, Supervision
+from friday_cli.core.agent.agent import Agent, Conversation, Policy, Services, Supervision
+from friday_cli.core.agent.inbox import Inbox
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
-from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalQueue
@@ -43,7 +44,15 @@ from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.driver import Driver, ModelDriver
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
-from friday_cli.core.subagents.resume import budget_left, restore
+from friday_cli.core.subagents.resume import (
+    EarlierRuns,
+    budget_left,
+    earlier_runs,
+    is_new_prefix,
+    prefix_of,
+    resumed,
+    with_earlier,
+)
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
@@ -395,7 +404,10 @@ class Bench:
         agent.conversation.tools = {
             name: t for name, t in agent.conversation.tools.items() if name in records[path].newest_start.tools
         }
-        restore(agent, records)
+        if is_new_prefix(agent.conversation, records[path]):
+            agent.start_events.append(prefix_of(agent.conversation))
+        earlier = take_up(agent, records, resumed(agent.conversation, records[path]))
+        with_earlier(agent.budget, earlier)
         self.agents.setdefault(path, agent)
         return agent
 
@@ -525,6 +537,15 @@ class Bench:
 
     def requests(self, path: str = "a") -> list[Request]:
         return [r for r in self.model.requests if r.agent == path]
+
+
+def take_up(agent: Agent, records: Mapping[str, AgentRecord], conversation: Conversation) -> EarlierRuns:
+    """Let an agent that is made continue as its log has it."""
+    earlier = earlier_runs(records, agent.path)
+    agent.conversation, agent.run, agent.receipt_builder = conversation, earlier.run, earlier.receipt_builder
+    agent.usage, agent.below = earlier.usage, earlier.below
+    agent.inbox.rewind(earlier.unread)
+    return earlier
 
 
 async def ran(*given: Any, **more: Any) -> Bench:

@@ -8,44 +8,47 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent
+from friday_cli.core.agent.agent import Agent, Conversation
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
+from friday_cli.core.protocol.events import AnyEvent, Notice, WorkspaceFound
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Message
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES, SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.subagents.driver import Driver
 from friday_cli.core.subagents.node import SubagentTask
-from friday_cli.core.subagents.resume import budget_left, restore
+from friday_cli.core.subagents.resume import (
+    EarlierRuns,
+    budget_left,
+    earlier_runs,
+    is_new_prefix,
+    prefix_of,
+    resumed,
+    with_earlier,
+)
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import EXTERNAL
-from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TURNS_HARD, Profile
 from friday_cli.llm.models import ModelChoice
 from friday_cli.tools.delegate.report import report_from_log
 
-from . import system_prompt
+from .agent_prompts import AgentPrompts
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
-from .caller import Caller, budget_below, model_below
+from .caller import Caller, CallerProvider, budget_below, model_below
 from .child_limits import child_limits
-from .drivers import Drivers
 from .provider_pool import require_price
-from .servers import described, with_servers, without_server_notes
 from .shared_resources import SharedResources
-from .small_window import listed_tools
-from .start_notices import few_tokens_notices, missing_tool_notices, search_missing, small_window_notices
+from .start_notices import few_tokens_notices, small_window_notices
 from .sub_agents import SubAgentChoice
-from .tool_schemas import KeptSchemas
-from .tool_sources import NewAgent
+from .tool_sources import NewAgent, without_server_notes
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -58,140 +61,150 @@ ROOT_TURNS = 200
 
 
 class RootOptions(msgspec.Struct, frozen=True):
-    """The options of the main agent: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
-    (None: its model does)."""
+    """The options of the main agent: its model, its profile (None: `ROOT`), its rules, what the log says of its folder, and the program
+    that makes its calls (None: its model does)."""
 
     choice: ModelChoice
     profile: Profile | None
     rules: Rules
+    found: WorkspaceFound
     caller: Caller | None = None
 
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
-    """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
-    that is too long for a prompt is written into the folder that `overflow_folder` returns. `noted`: the tools of which the
-    person was told that they are not available here."""
+    """Implements `AgentHost` for a session."""
 
     shared: SharedResources
     tools: AgentTools
+    prompts: AgentPrompts
     root: RootOptions
-    environment: system_prompt.Environment
-    instructions: Instructions
     overflow_folder: Callable[[], Path]
+    """Where a context is written that is too long for a prompt."""
     sub_agents: SubAgentChoice
-    schemas: KeptSchemas
-    drivers: Drivers
-    noted: set[str] = msgspec.field(default_factory=set)
+    drive: Callable[[Agent], Driver]
+    """Makes what does the work of an agent in its next run."""
 
-    def build_root(self, tree: SubagentTree) -> Agent:
-        """The main agent. Raises FridayError for a model or profile that cannot be used."""
-        limits, persona, rules = self.shared.settings.limits, self.root.profile, self.root.rules
+    def build_root(self, tree: SubagentTree, records: Mapping[str, AgentRecord]) -> Agent:
+        """The main agent; a resumed one as the `records` of the log have it. Raises FridayError for a model or profile that cannot be used."""
+        limits, persona, caller = self.shared.settings.limits, self.root.profile, self.root.caller
         provider = self.shared.providers.get(self.root.choice)
-        caller = self.root.caller
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         require_price(provider, budget)
-        fallback: Provider | None = None
-        targets = self.tools.targets("a", persona, self.shared.services.policy.max_depth)
-        new = NewAgent(tree, "a", persona, provider, rules, targets)
-        tools = self.tools.tools_for(new)
-        if persona:
-            rules = _profile_rules(rules, persona, tools)
-        tools = self.tools.skills.tools_for(new, tools, rules)
-        if persona:
-            rules.allowed = _root_allowed(tools)
-        system = system_prompt.root_prompt(
-            self.environment,
-            listed_tools(tools, provider.window),
-            children=targets,
-            window=provider.window,
-            instructions=self.instructions,
-            persona=persona,
-            known_tools=rules.tools,
-            searches=not search_missing(persona, tools, rules),
-        )
-        if self.shared.settings.fallback_model:
-            fallback, _ = self.shared.providers.named(self.shared.settings.fallback_model, "fallback_model")
-            require_price(fallback, budget)
+        new = self._new_root(tree, provider)
+        rules, tools = self._root_tools(new)
+        conversation = self._root_conversation(new, rules, tools, budget)
+        earlier = EarlierRuns()
+        if "a" in records:
+            conversation, earlier = resumed_root(conversation, records["a"]), earlier_runs(records, "a")
+            used = earlier.usage + earlier.below
+            budget.charge(used.billed, used.cost_usd)
+            self.shared.skills.allow_loaded(rules, conversation.history)
         blueprint = AgentBlueprint(
             new=new,
-            profile=persona.name if persona else ROOT,
-            system=self.tools.with_instructions(system, new, tools),
-            specs=self.specs(tools, persona, provider.window),
-            tools=tools,
+            profile=conversation.cache_key,
+            conversation=conversation,
+            earlier=earlier,
             rules=rules,
             budget=budget,
             workspace=self.shared.services.workspace,
-            caller=caller,
             max_depth=self.shared.services.policy.max_depth,
             max_turns=limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS,
             time_s=limits.timeout or (persona and persona.timeout) or 0.0,
-            effort=self.root.choice.effort,
-            temperature=persona.temperature if persona else None,
-            fallback=fallback,
             supervision=self.shared.settings.agents.delegation.supervision,
             start_events=(
-                *missing_tool_notices(
-                    new, rules, tools, answerable=self.shared.services.approvals.interactive, told=self.noted
-                ),
+                self.root.found,
+                *self.tools.missing(new, rules, tools),
                 *small_window_notices(provider, self.root.choice),
             ),
         )
-        if targets and self.shared.settings.subagent_model and not is_demo(provider.name):
+        if new.targets and self.shared.settings.subagent_model and not is_demo(provider.name):
             self.shared.providers.named(
                 self.shared.settings.subagent_model, "subagent_model"
             )  # an unusable one is reported now
         return self._make(blueprint)
 
+    def _new_root(self, tree: SubagentTree, provider: Provider) -> NewAgent:
+        targets = self.tools.targets("a", self.root.profile, self.shared.services.policy.max_depth)
+        return NewAgent(tree, "a", self.root.profile, provider, self.root.rules, targets)
+
+    def _root_tools(self, new: NewAgent, rules: Rules | None = None) -> tuple[Rules, dict[str, Tool]]:
+        """The rights of the main agent, new ones or its `rules`, and what it may call. With a profile it may call these, and what
+        only its sub-agents have: `task_result` and helpers."""
+        tools = self.tools.tools_for(new)
+        if rules is None:
+            rules = new.above if new.profile is None else _profile_rules(new.above, new.profile, tools)
+        tools = self.tools.skills.tools_for(new, tools, rules)
+        if new.profile is not None:
+            rules.allowed = frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
+        return rules, tools
+
+    def _root_conversation(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], budget: Budget) -> Conversation:
+        persona, caller, spare = new.profile, self.root.caller, self.shared.settings.fallback_model
+        fallback = self.shared.providers.named(spare, "fallback_model")[0] if spare else None
+        if fallback is not None:
+            require_price(fallback, budget)
+        sends_nothing = caller is not None and caller.alone
+        return Conversation(
+            CallerProvider(caller, new.provider) if caller else new.provider,
+            "" if sends_nothing else self.prompts.of_root(new, rules, tools),
+            self.tools.specs(tools, persona, new.provider.window),
+            tools,
+            cache_key=persona.name if persona else ROOT,
+            effort=self.root.choice.effort,
+            temperature=persona.temperature if persona else None,
+            fallback=None if sends_nothing else fallback,
+        )
+
     def driver(self, agent: Agent) -> Driver:
         """What does the work of an agent in its next run."""
-        return self.drivers.of(agent)
+        return self.drive(agent)
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed."""
-        conversation = agent.conversation
-        servers, persona = self.shared.servers, self.root.profile
+        conversation, servers = agent.conversation, self.shared.servers
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
-        model = model_below(conversation.provider)
-        targets = self.tools.targets("a", persona, self.shared.services.policy.max_depth)
-        new = NewAgent(tree, "a", persona, model, self.root.rules, targets)
-        conversation.tools = self.tools.skills.tools_for(new, self.tools.tools_for(new), agent.rules)
-        agent.rules.allowed = _root_allowed(conversation.tools) if persona else None
-        before = conversation.specs, conversation.system
-        conversation.specs = self.specs(conversation.tools, persona, model.window)
-        conversation.system = self.tools.with_instructions(
-            without_server_notes(conversation.system), new, conversation.tools
-        )
-        if agent.run > 1 and (conversation.specs, conversation.system) != before:
-            agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
-
-    def specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
-        """What the prompt of an agent with `tools` describes of them."""
-        return self.schemas.specs(described(self.shared.servers, listed_tools(tools, window), profile))
+        new = self._new_root(tree, model_below(conversation.provider))
+        _, tools = self._root_tools(new, agent.rules)
+        system = self.tools.with_instructions(without_server_notes(conversation.system), new, tools)
+        if (
+            conversation.offer(system, self.tools.specs(tools, new.profile, new.provider.window), tools)
+            and agent.run > 1
+        ):
+            agent.log_at_start(prefix_of(conversation))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
-        from .first_message import first_message, fork  # most sessions start no sub-agent
+        from .first_message import first_message, forked, message_to_fork  # most sessions start no sub-agent
 
-        agent, profile = self._new_child(tree, parent, spec, path)
+        made = self._child(tree, parent, spec, path)
+        profile, conversation = _profile_of(made.new), made.conversation
         if spec.fork:
-            environment = self.shared.isolation.environment_for(agent.workspace, self.environment)
-            first = fork(agent, parent, profile, spec, environment)
+            conversation = forked(conversation, parent.conversation)
+            environment = self.shared.isolation.environment_for(made.workspace, self.prompts.environment)
+            first = message_to_fork(conversation, profile, path, spec, environment)
         else:
             chars = self.shared.settings.agents.delegation.context_chars
             first = first_message(spec, path, chars, self.overflow_folder)
-        return agent, self.shared.skills.with_preface(first, agent, profile, spec.preface)
+        loaded = self.shared.skills.preload(path, profile, made.rules, spec.skill)
+        made = msgspec.structs.replace(
+            made,
+            conversation=conversation,
+            earlier=EarlierRuns(receipt_builder=loaded.receipt_builder),
+            start_events=(*made.start_events, *loaded.events),
+        )
+        return self._make(made), loaded.before(first)
 
-    def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
-        """A sub-agent for `spec` without history, and its profile. Raises ToolError."""
+    def _child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> AgentBlueprint:
+        """What a sub-agent for `spec` is made of, without history. Raises ToolError."""
+        delegation, above = self.shared.settings.agents.delegation, parent.conversation
         try:
             profile = _target(self, parent, spec)
-            above = parent.conversation
             provider, effort = self.shared.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
-            above_budget = spec.budget or budget_below(parent, self.root.caller)
-            limits = child_limits(profile, self.shared.settings.agents.delegation, spec.limits)
-            budget = above_budget.child(path, tokens=limits.tokens, cost=limits.cost)
+            limits = child_limits(profile, delegation, spec.limits)
+            pays = spec.budget or budget_below(parent, self.root.caller)
+            budget = pays.child(path, tokens=limits.tokens, cost=limits.cost)
             require_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -199,43 +212,25 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
         new = NewAgent(tree, path, profile, provider, parent.rules, targets, inherited=inherited, check=check)
-        return self._make(self._child(new, parent, spec, budget, effort, max_depth)), profile
-
-    def _child(
-        self,
-        new: NewAgent,
-        parent: Agent,
-        spec: SubagentTask,
-        budget: Budget,
-        effort: Effort | None,
-        max_depth: int,
-    ) -> AgentBlueprint:
-        """What a sub-agent is made of."""
-        profile, provider, path = new.profile, new.provider, new.path
-        assert profile is not None, "a sub-agent has one"
-        delegation = self.shared.settings.agents.delegation
-        limits = child_limits(profile, delegation, spec.limits)
         tools = self.tools.tools_for(new)
         rules = _profile_rules(parent.rules, profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
         workspace = spec.workspace or parent.workspace
-        system = system_prompt.child_prompt(
-            profile,
-            self.shared.isolation.environment_for(workspace, self.environment),
-            listed_tools(tools, provider.window),
-            children=new.targets,
-            window=provider.window,
-            instructions=self.instructions,
-            known_tools=rules.tools,
-            searches=not search_missing(profile, tools, rules),
+        conversation = Conversation(
+            provider,
+            "" if profile.external else self.prompts.of_child(new, rules, tools, workspace),
+            () if profile.external else self.tools.specs(tools, profile, provider.window),
+            tools,
+            cache_key=profile.name,
+            effort=effort,
+            temperature=profile.temperature,
+            fallback=above.fallback,
         )
-        note = self.shared.providers.substitution_note(parent.conversation.provider, profile, provider)
+        note = self.shared.providers.substitution_note(above.provider, profile, provider)
         return AgentBlueprint(
             new=new,
             profile=profile.name,
-            system="" if profile.external else self.tools.with_instructions(system, new, tools),
-            specs=() if profile.external else self.specs(tools, profile, provider.window),
-            tools=tools,
+            conversation=conversation,
             rules=rules,
             budget=budget,
             workspace=workspace,
@@ -244,16 +239,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             max_turns=limits.turns or TURNS_HARD,
             time_s=limits.time_s or 0.0,
             result_chars=min(delegation.result_chars, profile.result_chars or delegation.result_chars),
-            effort=effort,
-            temperature=profile.temperature,
-            fallback=parent.conversation.fallback,
             supervision=strictest(parent.supervision, profile.supervision or None),
             start_events=(
                 *self.shared.isolation.assign(workspace, path),
                 *few_tokens_notices(budget, path, profile.name),
-                *missing_tool_notices(
-                    new, rules, tools, answerable=self.shared.services.approvals.interactive, told=self.noted
-                ),
+                *self.tools.missing(new, rules, tools),
                 *([Notice(note, "warning")] if note else ()),
             ),
         )
@@ -282,15 +272,47 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             workspace=workspace,
         )
         try:
-            agent, _ = self._new_child(tree, parent, again, path)
+            made = self._child(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
                 await self.shared.isolation.cancel(workspace)
             raise
-        _restore_model_and_tools(self, agent, record)
-        restore(agent, records)
-        self.shared.skills.restore(agent)
-        return agent
+        earlier = earlier_runs(records, path)
+        conversation, events_then = self._as_before(made, record)
+        self.shared.skills.allow_loaded(made.rules, conversation.history)
+        return self._make(
+            msgspec.structs.replace(
+                made,
+                conversation=conversation,
+                earlier=earlier,
+                budget=with_earlier(made.budget, earlier),
+                start_events=(*made.start_events, *events_then),
+            )
+        )
+
+    def _as_before(self, made: AgentBlueprint, record: AgentRecord) -> tuple[Conversation, list[AnyEvent]]:
+        """The conversation of a resumed agent with its earlier model, and no tool that it did not have, even if profiles and
+        settings changed since; with what its log must say of that."""
+        conversation, profile, events = made.conversation, made.new.profile, list[AnyEvent]()
+        left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
+        tools = self.tools.server_tools.with_helpers(left, profile)
+        made.rules.allowed = frozenset((*tools, *SERVER_HELPERS))
+        provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
+        if model != conversation.model and not is_demo(provider.name):
+            try:
+                provider, _ = self.shared.providers.named(model, f"the model of {record.path}")
+            except FridayError as error:
+                text = f"{record.path} resumes with {conversation.model} instead of {model}: {error}"
+                events.append(Notice(text, "warning"))
+        conversation = msgspec.structs.replace(
+            conversation,
+            provider=provider,
+            tools=tools,
+            specs=self.tools.specs(tools, profile, made.new.provider.window),
+        )
+        if is_new_prefix(conversation, record):
+            events.append(prefix_of(conversation))
+        return resumed(conversation, record), events
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """Look for changes in the agent's worktree."""
@@ -301,22 +323,20 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         return make_agent(blueprint, self.shared.services.log, changes.notes)
 
 
-def _restore_model_and_tools(factory: AgentFactory, agent: Agent, record: AgentRecord) -> None:
-    """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
-    conversation = agent.conversation
-    profile, before = factory.shared.profiles.get(record.profile), record.newest_start.tools
-    left = {name: t for name, t in conversation.tools.items() if name in before}
-    conversation.tools = with_servers(factory.shared.servers, left, profile)
-    agent.rules.allowed = frozenset((*conversation.tools, *SERVER_HELPERS))
-    conversation.specs = factory.specs(conversation.tools, profile, conversation.provider.window)
-    model = record.prefix.model if record.prefix else agent.model
-    if model == agent.model or is_demo(conversation.provider.name):
-        return
-    try:
-        conversation.provider, _ = factory.shared.providers.named(model, f"the model of {agent.path}")
-    except FridayError as error:
-        text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
-        agent.start_events.append(Notice(text, "warning"))
+def resumed_root(conversation: Conversation, record: AgentRecord) -> Conversation:
+    """The conversation of the main agent continued where the log ends. With the same model its system prompt and its tools stay
+    as they were."""
+    then = resumed(conversation, record)
+    if is_new_prefix(conversation, record):
+        return then
+    names = {spec.name for spec in then.specs}
+    tools = {n: t for n, t in then.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)}
+    return msgspec.structs.replace(then, tools=tools, context=record.context)
+
+
+def _profile_of(new: NewAgent) -> Profile:
+    assert new.profile is not None, "a sub-agent has one"
+    return new.profile
 
 
 def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile:
@@ -343,11 +363,6 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     its sub-agents may be able to."""
     more = (EXTERNAL,) if profile.external else ()
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *more, *profile.select((WEB_SEARCH,))))
-
-
-def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
-    """What a main agent with a profile may call, and what only its sub-agents have: `task_result` and helpers."""
-    return frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
 
 
 def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:

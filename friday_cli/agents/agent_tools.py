@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.limits.forecast import PastRun, forecast
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FridayError, StoreError
+from friday_cli.core.protocol.events import Notice, ToolSpec
 from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Usage
@@ -27,7 +29,11 @@ from friday_cli.tools import documents
 from .child_limits import child_limits
 from .provider_pool import ProviderPool
 from .shared_resources import PastRuns, SharedResources
+from .small_window import listed_tools
 from .spawn_limits import SpawnLimiter
+from .start_notices import missing_tool_notices
+from .surroundings import LIVE, Surroundings
+from .tool_schemas import KeptSchemas
 from .tool_sources import (
     BatchSource,
     DelegationSource,
@@ -40,13 +46,10 @@ from .tool_sources import (
     ToolSource,
 )
 
-if TYPE_CHECKING:
-    from .recorded_answers import RecordedAnswers
-
 
 class AgentTools:
     """Makes tools. `memory_store` is what the memory tools read and write, `own` are the
-    tools of the program that opened it, `answers` what answers in place of all tools."""
+    tools of the program that opened it."""
 
     def __init__(
         self,
@@ -54,12 +57,16 @@ class AgentTools:
         *,
         memory_store: StoredMemory,
         own: Sequence[Tool] = (),
-        answers: RecordedAnswers | None = None,
+        surroundings: Surroundings = LIVE,
     ) -> None:
         self.shared = shared
-        self._own, self._answers = own, answers
+        self._own, self._surroundings = own, surroundings
         self._memory = memory_store
         self.servers = shared.servers
+        self.server_tools = ServerSource(shared.servers)
+        self._schemas = KeptSchemas(shared.providers.env)
+        self._missed = set[str]()
+        """The tools of which the person was told that they are not available here."""
         services, profiles, providers = shared.services, shared.profiles, shared.providers
         delegation = shared.settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
@@ -71,7 +78,7 @@ class AgentTools:
         self._sources: tuple[ToolSource, ...] = (
             ModelSearchSource(services, providers),
             ProfileSelection(),
-            ServerSource(shared.servers),
+            self.server_tools,
             DelegationSource(services, shared.isolation, delegation, limiter, self.forecast),
             self.batch,
             ResultSource(),
@@ -115,7 +122,16 @@ class AgentTools:
         tools = self.selectable(agent.above.tools) if agent.inherited is None else dict(agent.inherited)
         for source in self._sources:
             tools = source.tools_for(agent, tools)
-        return tools if self._answers is None else self._answers.tools(tools)
+        return self._surroundings.tools(tools)
+
+    def specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+        """What the prompt of an agent with `tools` describes of them."""
+        return self._schemas.specs(self.server_tools.described(listed_tools(tools, window), profile))
+
+    def missing(self, agent: NewAgent, rules: Rules, tools: Mapping[str, Tool]) -> list[Notice]:
+        """What the person is told of tools that the profile of an agent lists and that it cannot use here."""
+        answerable = self.shared.services.approvals.interactive
+        return missing_tool_notices(agent, rules, tools, answerable=answerable, told=self._missed)
 
     def with_instructions(self, system: str, agent: NewAgent, tools: Mapping[str, Tool]) -> str:
         """A prompt that ends with what the sources say of `tools`. An empty one stays empty: another program makes the calls of

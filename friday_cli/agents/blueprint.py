@@ -6,18 +6,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, Conversation, Inbox, Supervision
+from friday_cli.core.agent.agent import Agent, Conversation, Supervision
+from friday_cli.core.agent.inbox import Inbox
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.protocol.events import AnyEvent, ToolSpec
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.events import AnyEvent
 from friday_cli.core.protocol.run_result import RESULT_CHARS
-from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.resume import EarlierRuns
 
-from .caller import Caller, CallerProvider
 from .tool_sources import NewAgent
 
 
@@ -28,18 +27,14 @@ class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
     """Who it is: its tree, path, profile and model."""
     profile: str
     """The name of its profile, which the main agent has without one too."""
-    system: str
-    specs: tuple[ToolSpec, ...]
-    """The tools that its prompt describes."""
-    tools: dict[str, Tool]
-    """The tools that it may call."""
+    conversation: Conversation
+    """Empty for a new agent; a fork has that of its parent, a resumed agent its own."""
+    earlier: EarlierRuns = msgspec.field(default_factory=EarlierRuns)
     rules: Rules
     budget: Budget
     workspace: Workspace
     parent: Agent | None = None
     """The agent that starts it; None for the main agent."""
-    caller: Caller | None = None
-    """The program that makes its calls instead of the model; None: the model does."""
     max_depth: int
     """How deep the agents below it may be nested."""
     max_turns: int
@@ -48,10 +43,6 @@ class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
     """Active seconds of one run; 0: no limit."""
     result_chars: int = RESULT_CHARS
     """Characters of its result that its parent reads at once."""
-    effort: Effort | None
-    temperature: float | None
-    fallback: Provider | None
-    """The model that answers if the first one does not."""
     supervision: Supervision
     """Who checks its result."""
     start_events: tuple[AnyEvent, ...]
@@ -60,28 +51,16 @@ class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_agent(blueprint: AgentBlueprint, log: Log, notes: Callable[[str], list[str]]) -> Agent:
     """The agent. `notes` lists the worktrees of an agent for its compacted history."""
-    new = blueprint.new
+    new, earlier = blueprint.new, blueprint.earlier
     tree, path = new.tree, new.path
-    caller = blueprint.caller
-    sends_nothing = caller is not None and caller.alone
-    conversation = Conversation(
-        CallerProvider(caller, new.provider) if caller else new.provider,
-        "" if sends_nothing else blueprint.system,
-        blueprint.specs,
-        blueprint.tools,
-        blueprint.profile,
-        effort=blueprint.effort,
-        temperature=blueprint.temperature,
-        fallback=None if sends_nothing else blueprint.fallback,
-    )
     return Agent(
         path=path,
         profile=blueprint.profile,
-        conversation=conversation,
+        conversation=blueprint.conversation,
         rules=blueprint.rules,
         budget=blueprint.budget,
         slot=RunSlot(path, log=log, slots=tree.slots if blueprint.parent else None),
-        inbox=Inbox(path, log),
+        inbox=Inbox(path, log, earlier.unread),
         workspace=blueprint.workspace,
         max_turns=blueprint.max_turns,
         time_s=blueprint.time_s,
@@ -90,6 +69,10 @@ def make_agent(blueprint: AgentBlueprint, log: Log, notes: Callable[[str], list[
         accept=new.check or (lambda text: ""),
         parent=blueprint.parent,
         subagent_notes=lambda: "\n".join([*tree.notes(path), *notes(path)]),
+        usage=earlier.usage,
+        below=earlier.below,
+        receipt_builder=earlier.receipt_builder,
+        run=earlier.run,
         start_events=list(blueprint.start_events),
         result_chars=blueprint.result_chars,
     )

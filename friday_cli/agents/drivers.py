@@ -22,8 +22,6 @@ class Drivers(msgspec.Struct, eq=False):
 
     shared: SharedResources
     folder: Callable[[], Path]
-    replayed: bool = False
-    """Whether a recording answers for models and tools: then no program and no check is started."""
     programs: ExternalAgents | None = None
     """What starts the programs of external agents, made with the first one."""
 
@@ -31,8 +29,6 @@ class Drivers(msgspec.Struct, eq=False):
         """What does the work of `agent` in its next run."""
         shared = self.shared
         profile = shared.profiles.found.get(agent.profile)
-        if self.replayed:
-            return ModelDriver(agent, shared.services)
         if profile is not None and profile.models:
             from .ladder import LadderDriver  # few profiles have one
 

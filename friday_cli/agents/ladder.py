@@ -88,11 +88,8 @@ class LadderDriver(ModelDriver):
         before, name = prompt_tokens(agent), self._rest.pop(0)
         provider, effort = self._named(name)
         require_price(provider, agent.budget)
-        conversation.provider, conversation.effort = provider, effort
         later = [message for message in conversation.history if _asks(message) and message not in begin]
-        conversation.history = [*begin, *later, user(evidence, source="harness")]
-        conversation.context = conversation.sent = 0
-        conversation.last_request, conversation.provider_state = None, {}
+        conversation.hand_over([*begin, *later, user(evidence, source="harness")], provider, effort)
         await self._note(f"{failed}; {agent.model} takes over")
         await self._services.log.emit(
             agent.path,

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
 
 from friday_cli.config import Settings
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Effort, Provider, ServiceTier
+from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.tools import web
 
 from .caller import model_below
-
-if TYPE_CHECKING:
-    from .recorded_answers import RecordedAnswers
+from .surroundings import LIVE, Surroundings, Tier
 
 
 class ProviderPool:
     """Finds the provider that the settings, a profile or the log name. `search_tool`: the tool for web searches, if a
-    search service is configured. `answers`: what answers in place of all models. Methods raise FridayError for a model that cannot
-    be used."""
+    search service is configured. Methods raise FridayError for a model that cannot be used."""
 
-    def __init__(self, settings: Settings, env: Mapping[str, str], answers: RecordedAnswers | None = None) -> None:
+    def __init__(self, settings: Settings, env: Mapping[str, str], surroundings: Surroundings = LIVE) -> None:
         self.search_tool = web.search_tool(env)
-        self._answers = answers
+        self._around = surroundings
         self._settings = settings
         self.env = env
         self._providers: dict[tuple[str, bool, str], Provider] = {}
@@ -38,34 +34,26 @@ class ProviderPool:
         self._wrap: Callable[[Provider], Provider] | None = None
         self._wrapped: dict[Provider, Provider] = {}
 
-    def get(
-        self, choice: models.ModelChoice, *, web_search: bool = False, tier: ServiceTier | Literal[""] | None = None
-    ) -> Provider:
+    def get(self, choice: models.ModelChoice, *, web_search: bool = False, tier: Tier | None = None) -> Provider:
         """The provider of a model; with `web_search` its service can search the web. `tier`: the service tier of its requests (None: that
         of the settings)."""
         tier = self._settings.service_tier if tier is None else tier
-        if choice.provider == EXTERNAL and self._answers is None:
-            return self.external(choice.model)
         key = choice.name, web_search, tier
-        if key not in self._providers and self._answers is not None:
-            self._providers[key] = self._answers.provider(choice)
-        elif key not in self._providers:
-            made = models.create_provider(choice, self._settings, env=self.env, web_search=web_search, tier=tier)
+        if key not in self._providers:
+            made = self._around.provider(choice, self._settings, self.env, web_search=web_search, tier=tier)
+            if choice.provider != EXTERNAL and self._around.live(made) is not None:
+                self._choices[made] = choice
             self._providers[key] = made
-            self._choices[made] = choice
         return self._providers[key]
 
     def named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         """The provider and effort of a model by its name; `source` says where the name comes from."""
-        if self._answers is not None:
-            choice = self._answers.choice(name)
-            return self.get(choice), choice.effort or effort
-        choice = models.resolve(name, self._settings, env=self.env, effort=effort, source=source)
+        choice = self._around.choice(name, self._settings, self.env, effort=effort, source=source)
         return self._in_tier(choice, self._settings.service_tier), choice.effort
 
-    def _in_tier(self, choice: models.ModelChoice, tier: ServiceTier | Literal[""]) -> Provider:
+    def _in_tier(self, choice: models.ModelChoice, tier: Tier) -> Provider:
         """The provider of a model in a service tier, without one where its service has no such tier."""
-        has = tier and models.has_tier(choice, self._settings, tier, env=self.env)
+        has = tier and self._around.live(tier) and models.has_tier(choice, self._settings, tier, env=self.env)
         return self.get(choice, tier=tier if has else "")
 
     def wrap_children(self, wrap: Callable[[Provider], Provider] | None) -> None:

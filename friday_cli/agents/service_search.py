@@ -5,9 +5,7 @@ Each search is a separate request, so its query is decided, shown and recorded l
 
 from __future__ import annotations
 
-import msgspec
-
-from friday_cli.core.agent.agent import Agent, Conversation, Services
+from friday_cli.core.agent.agent import Conversation, Services
 from friday_cli.core.agent.model_call import ModelCall
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
@@ -48,29 +46,22 @@ class ServiceSearch:
         provider = self._providers.searching(agent.conversation.provider)
         if provider is None:
             raise ToolError(f"{WEB_SEARCH} is not available: {UNAVAILABLE}.")
-        search_agent = _search_agent(agent, provider, args)
+        history = [user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")]
+        conversation = Conversation(provider, SYSTEM, (), {}, WEB_SEARCH, effort="low", history=history)
         usage, texts, searches, failure = Usage(), [], list[ServerSearch](), ""
         try:
-            for _ in range(REQUESTS):
-                done = await ModelCall(search_agent, self._services, "search", quiet=True).send()
-                usage += done.usage
-                texts.append(done.message.text.strip())
-                searches += done.searches
-                if done.stop != "pause_turn":
-                    break
-                search_agent.conversation.history.append(done.message)
+            with agent.in_conversation(conversation) as search_agent:
+                for _ in range(REQUESTS):
+                    done = await ModelCall(search_agent, self._services, "search", quiet=True).send()
+                    usage += done.usage
+                    texts.append(done.message.text.strip())
+                    searches += done.searches
+                    if done.stop != "pause_turn":
+                        break
+                    history.append(done.message)
         except ProviderError as error:
             failure = str(error)
-        finally:
-            agent.usage += search_agent.usage
         return _output(provider, args, "\n\n".join(filter(None, texts)), searches, usage=usage, failure=failure)
-
-
-def _search_agent(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
-    """What sends the requests of a search: `agent` with its budget, but without its conversation and tools."""
-    query = user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")
-    conversation = Conversation(provider, SYSTEM, (), {}, WEB_SEARCH, effort="low", history=[query])
-    return msgspec.structs.replace(agent, conversation=conversation, usage=Usage())
 
 
 def _output(

@@ -7,15 +7,16 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loaded_skills import loaded_skills
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.displays import DelegationDisplay, TextDisplay
 from friday_cli.core.protocol.errors import FridayError, ToolError
-from friday_cli.core.protocol.events import Notice, SkillLoaded
+from friday_cli.core.protocol.events import AnyEvent, Notice, SkillLoaded
 from friday_cli.core.protocol.messages import Message, user
+from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SKILL
 from friday_cli.core.subagents.node import SubagentTask
@@ -33,6 +34,19 @@ from friday_cli.workspace.local import LocalWorkspace
 from .spawn_limits import SpawnLimiter
 
 How = Literal["call", "person", "preload"]
+
+
+class PreloadedSkills(NamedTuple):
+    """The skills that a new agent begins with."""
+
+    texts: list[str]
+    """Their instructions."""
+    events: list[AnyEvent]
+    receipt_builder: ReceiptBuilder
+
+    def before(self, first: Message) -> Message:
+        """The first message of the agent, after the instructions."""
+        return user("\n\n".join((*self.texts, first.text)), source="parent") if self.texts else first
 
 
 class SessionSkills:
@@ -76,53 +90,52 @@ class SessionSkills:
         """The profile of the sub-agent that runs a skill."""
         return skill.agent if skill.agent in self._profiles.found else DEFAULT_PROFILE
 
-    def with_preface(self, first: Message, agent: Agent, profile: Profile, preface: str) -> Message:
-        """The first message of a new agent, after the instructions of the skills that `profile` preloads, and `preface`."""
-        texts = [*self._preload(agent, profile), preface]
-        return user("\n\n".join(filter(None, (*texts, first.text))), source="parent") if any(texts) else first
+    def preload(self, path: str, profile: Profile, rules: Rules, task: LoadedSkill | None) -> PreloadedSkills:
+        """What a new agent with `rules` gets of the skills that `profile` preloads, and of the one that is its `task`. What it may not
+        load, or what does not exist, becomes a notice."""
+        made = PreloadedSkills([], [], ReceiptBuilder())
 
-    def _preload(self, agent: Agent, profile: Profile) -> list[str]:
-        """The instructions of the skills that `profile` preloads. What it may not load, or what does not exist, becomes a notice."""
-        texts: list[str] = []
+        def add(loaded: LoadedSkill) -> None:
+            self.prepare(rules, made.receipt_builder, loaded)
+            made.events.append(event_of(loaded, "preload"))
+            made.texts.append(loaded.text)
+
         for name in profile.preload_skills:
             skill = self._skills.get(name)
             try:
-                if skill is None or not skill.by_model or not agent.rules.may_load(name):
+                if skill is None or not skill.by_model or not rules.may_load(name):
                     raise ToolError("no skill of this name exists that it may load.")
-                loaded = skill.load()
+                add(skill.load())
             except FridayError as error:
-                text = f"{agent.path} ({profile.name}) does not get the skill {name}: {error}"
-                agent.start_events.append(Notice(text, "warning"))
-                continue
-            self.prepare(agent, loaded)
-            agent.start_events.append(event_of(loaded, "preload"))
-            texts.append(loaded.text)
-        return texts
+                made.events.append(Notice(f"{path} ({profile.name}) does not get the skill {name}: {error}", "warning"))
+        if task is not None:
+            add(task)
+        return made
 
-    def prepare(self, agent: Agent, loaded: LoadedSkill) -> None:
+    def prepare(self, rules: Rules, receipt: ReceiptBuilder, loaded: LoadedSkill) -> None:
         """Add a skill to the receipt of an agent, restrict its tools as the skill says, and let it read the skill's files."""
         skill = loaded.skill
-        agent.receipt_builder.add_skill(skill.name, loaded.sha256)
+        receipt.add_skill(skill.name, loaded.sha256)
         if (bounds := skill.restrictions()) is not None:
-            agent.rules.narrowed[skill.name] = bounds.rules()
-        self._allow_reading(agent, skill)
+            rules.narrowed[skill.name] = bounds.rules()
+        self._allow_reading(rules, skill)
 
     async def note(self, agent: Agent, loaded: LoadedSkill) -> None:
         """Log that an agent got a skill by a call."""
-        self.prepare(agent, loaded)
+        self.prepare(agent.rules, agent.receipt_builder, loaded)
         await self._services.log.emit(agent.path, event_of(loaded, "call"))
 
-    def restore(self, agent: Agent) -> None:
+    def allow_loaded(self, rules: Rules, history: Sequence[Message]) -> None:
         """Let a resumed agent read the files of the skills in its conversation again."""
-        for name in loaded_skills(agent.conversation.history):
-            if (skill := self._skills.get(name)) is not None and agent.rules.may_load(name):
-                self._allow_reading(agent, skill)
+        for name in loaded_skills(history):
+            if (skill := self._skills.get(name)) is not None and rules.may_load(name):
+                self._allow_reading(rules, skill)
 
-    def _allow_reading(self, agent: Agent, skill: Skill) -> None:
+    def _allow_reading(self, rules: Rules, skill: Skill) -> None:
         """Let the agents that may load a skill read its folder, if that is outside of the workspace."""
         real = Path(os.path.realpath(skill.folder))
         if not any(real.is_relative_to(root) for root in self._workspace.roots):
-            agent.rules.skill_folders[str(real)] = skill.name
+            rules.skill_folders[str(real)] = skill.name
             if real not in self._workspace.readable:
                 self._workspace.readable.append(real)
 
@@ -149,10 +162,10 @@ class PersonSkills:
         loaded = await asyncio.to_thread(skill.load, arguments)
 
         def given() -> SkillLoaded:
-            self._skills.prepare(self._root, loaded)
+            self._skills.prepare(self._root.rules, self._root.receipt_builder, loaded)
             return event_of(loaded, "person")
 
-        self._root.on_read[loaded.text] = given
+        self._root.when_read(loaded.text, given)
         return loaded.text, f"I start the skill {skill.name}{more or '.'}", loaded.note
 
 
@@ -192,11 +205,9 @@ class _AgentSkills:
     async def _run_as_sub_agent(self, ctx: ToolContext, agent: Agent, loaded: LoadedSkill, args: str) -> Output:
         profile = self._skills.profile_for(loaded.skill)
         task = f"Carry out the skill {loaded.skill.name}." + (f" Arguments: {args}" if args else "")
-        spec = SubagentTask(profile, task, call_id=ctx.call_id, preface=loaded.text)
+        spec = SubagentTask(profile, task, call_id=ctx.call_id, skill=loaded)
         async with self._limiter.allow(self._tree, ctx.agent, ctx.call_id, [spec]):
             node = self._tree.spawn(ctx.agent, spec)
-        self._skills.prepare(node.agent, loaded)
-        node.agent.start_events.append(event_of(loaded, "preload"))
         with suppress(asyncio.CancelledError):  # it also ends when the call is stopped: its result is what it has
             await self._tree.wait(ctx.agent, [node])
         display = DelegationDisplay((node.path,))

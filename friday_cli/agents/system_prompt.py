@@ -78,48 +78,40 @@ def first_line(path: Path) -> str:
         return file.readline(4096).strip()
 
 
-def root_prompt(
-    here: Environment,
-    tools: Collection[str],
-    *,
-    children: Sequence[Profile] = (),
-    window: int = 0,
-    instructions: Instructions | None = None,
-    persona: Profile | None = None,
-    known_tools: ToolCatalog = TOOLS,
-    searches: bool = True,
-) -> str:
-    """The main agent's system prompt. `tools`: names of its tools. `children`: profiles that it can delegate to, listed
-    in a share of `window`, the context window of its model (tokens; 0: all of them). `persona`: the profile of `--profile`. `known_tools`: the catalogue of the session. `searches`: False if its profile lists a web search
-    that is not available."""
+class PromptFacts(msgspec.Struct, frozen=True):
+    """What a system prompt is made from, beside the profile."""
+
+    here: Environment
+    tools: Collection[str]
+    """Names of the tools."""
+    children: Sequence[Profile] = ()
+    """The profiles that the agent can delegate to."""
+    window: int = 0
+    """The context window of the model (tokens; 0: unknown). The profiles are listed in a share of it."""
+    instructions: Instructions | None = None
+    known_tools: ToolCatalog = TOOLS
+    """The catalogue of the session."""
+    searches: bool = True
+    """False if the profile lists a web search that is not available."""
+
+    def rules(self, brief: Sequence[str], whole: Sequence[str], more: Sequence[str]) -> list[str]:
+        """The rules for a small context window, or the `whole` ones, tools and `more`; then sub-agents and the environment."""
+        rules = brief if is_small(self.window) else [*whole, _tools(self.tools, self.known_tools, self.searches), *more]
+        return [*rules, _delegation(self.children, self.window), _environment(self.here)]
+
+
+def root_prompt(facts: PromptFacts, persona: Profile | None = None) -> str:
+    """The main agent's system prompt. `persona`: the profile of `--profile`."""
     who = FRIDAY if persona is None else f"{persona.prompt}\n\n{SHORT}"
-    if is_small(window):
-        rules = [WORK_BRIEF]
-    else:
-        rules = [WORK, _tools(tools, known_tools, searches), HONESTY, UNTRUSTED, ANSWER]
-    parts = [who, *rules, _delegation(children, window), _environment(here)]
-    return "\n\n".join(part for part in (*parts, *_instructions(instructions)) if part)
+    rules = facts.rules([WORK_BRIEF], [WORK], [HONESTY, UNTRUSTED, ANSWER])
+    return "\n\n".join(part for part in (who, *rules, *_instructions(facts.instructions)) if part)
 
 
-def child_prompt(
-    profile: Profile,
-    here: Environment,
-    tools: Collection[str],
-    *,
-    children: Sequence[Profile] = (),
-    window: int = 0,
-    instructions: Instructions | None = None,
-    known_tools: ToolCatalog = TOOLS,
-    searches: bool = True,
-) -> str:
+def child_prompt(facts: PromptFacts, profile: Profile) -> str:
     """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
-    the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
-    if is_small(window):
-        rules = [CHILD_BRIEF, WORK_BRIEF]
-    else:
-        rules = [CHILD, _tools(tools, known_tools, searches), HONESTY, UNTRUSTED]
-    rules += [_delegation(children, window), _environment(here)]
-    known = instructions if profile.project_context else None
+    the profile has `projectContext: true`."""
+    rules = facts.rules([CHILD_BRIEF, WORK_BRIEF], [CHILD], [HONESTY, UNTRUSTED])
+    known = facts.instructions if profile.project_context else None
     return "\n\n".join(part for part in (profile.prompt, *rules, *_instructions(known)) if part)
 
 

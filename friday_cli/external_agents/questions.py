@@ -111,7 +111,7 @@ class Questions:
         known = as_understood(agent, tool, tool.understand(call.arguments).arguments)
         hooked = HookOutcome()
         if services.hooks is not None:
-            hooked = await services.hooks.before_call(agent, call, tool, known.arguments, known.wanted)
+            hooked = await services.hooks.before_call(agent, known.seen(call))
             if hooked.stop or hooked.arguments is not None:
                 raise PermissionDenied(hooked.stop or "A hook changed this call, and another program would make it.")
         permit = await require_permission(agent, services, call, known, known.wanted, hooked)

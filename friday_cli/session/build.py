@@ -5,32 +5,36 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from friday_cli import config
 from friday_cli.agents import system_prompt
 from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
+from friday_cli.agents.agent_prompts import AgentPrompts
 from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
 from friday_cli.agents.drivers import Drivers
-from friday_cli.agents.isolation import WorktreeIsolation, local_workspace
+from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
-from friday_cli.agents.shared_resources import PastRuns, SharedResources
+from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.skills import SessionSkills
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
-from friday_cli.agents.tool_schemas import KeptSchemas
+from friday_cli.agents.surroundings import Surroundings
 from friday_cli.agents.worktree_changes import WorktreeChanges
-from friday_cli.core.agent.agent import Hooks, Policy, Services
+from friday_cli.core.agent.agent import Agent, Hooks, Policy, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
 from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.permissions.approvals import ApprovalQueue
+from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.trace_context import valid_traceparent
+from friday_cli.core.subagents.driver import Driver, ModelDriver
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
 from friday_cli.store.locks import Ownership
@@ -49,6 +53,7 @@ from .resume import EventHistory
 from .sandbox import sandbox_policy
 from .shared_rate_limit import FileSharedRateLimit
 from .watching import taint_of, telemetry_of, watcher
+from .workspace_found import workspace_found
 
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
@@ -67,14 +72,14 @@ class OwnedSession(NamedTuple):
 
 def build(options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
-    settings, env = context.settings, context.env
+    settings, env, around = context.settings, context.env, options.surroundings
     storage = _storage(options, context, history, owned)
-    rules = _rules(options, context)
+    rules = _rules(options, context, history)
     workspace = _workspace(options, context, storage)
-    providers = ProviderPool(settings, env, options.answers)
+    providers = ProviderPool(settings, env, around)
     services = _services(options, context, storage, workspace, providers)
     code = code_checks(context, storage.log, workspace)
-    services.code = code if options.answers is None else None  # what servers said is in recorded results
+    services.code = around.live(code)  # what servers said is in recorded results
     programs = _programs(context, workspace)
     shared = SharedResources(
         services=services,
@@ -83,12 +88,12 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
         settings=settings,
         profiles=context.profiles,
         skills=SessionSkills(context.skills, services, context.profiles, workspace),
-        past_runs=_past_runs(options, storage),
+        past_runs=around.live(storage.store.past_runs) or _no_past_runs,
         code=code,
         servers=open_servers(context.servers, programs, storage.log, output_chars=settings.tools.output_chars),
     )
     tools = _tools(options, context, storage, shared)
-    services.hooks = _hooks(options, context, storage.id, tools, programs)
+    services.hooks = around.hooks(partial(_hooks, options, context, storage.id, tools, programs))
     notes: list[str] = []
     sub_agents = _sub_agents(options, context, history, storage.log, notes)
     factory = _factory(options, context, workspace, tools, rules, sub_agents)
@@ -96,7 +101,7 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
         tools.batch.make = options.map_tool(factory, storage.id, context.cwd, env=env)
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
-    tree.start(factory.build_root(tree))
+    tree.start(factory.build_root(tree, history.records))
     return SessionParts(
         storage=storage,
         shared=shared,
@@ -118,9 +123,8 @@ def _storage(options: Options, context: OpenContext, history: EventHistory, owne
     taint = taint_of(history)
     telemetry = telemetry_of(context, owned.id, history)
     ledger = owned.store.spending.ledger(owned.id, context.settings.budget.on_cap, options.now)
-    saved = options.answers is None
     log = Log(
-        owned.store.journal(owned.id, ledger) if saved else MemoryJournal(history.envelopes),
+        options.surroundings.live(owned.store.journal(owned.id, ledger)) or MemoryJournal(history.envelopes),
         last=history.last,
         earlier=history.envelopes,
         now=options.now,
@@ -153,9 +157,9 @@ def _services(
         _policy(options, context.settings, env),
         options.rng,
         storage.taint,
-        ledger=storage.ledger if options.answers is None else None,
+        ledger=options.surroundings.live(storage.ledger),
         supervisor=providers.supervisor(providers.get(context.choice)),
-        shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env) if options.answers is None else None,
+        shared_rate_limit=lambda lane: options.surroundings.live(FileSharedRateLimit(lane, env)),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
         trace=telemetry.traceparent if telemetry else None,
     )
@@ -165,16 +169,12 @@ def _tools(options: Options, context: OpenContext, storage: SessionStorage, shar
     wide = context.settings.agents.delegation.context.brain_write_scope == "shared"
     memory = storage.store.notes.for_session(text_of(context.root), storage.id, shared=wide)
     own = options.program.tools if options.program else ()
-    return AgentTools(shared, memory_store=memory, own=own, answers=options.answers)
+    return AgentTools(shared, memory_store=memory, own=own, surroundings=options.surroundings)
 
 
-def _past_runs(options: Options, storage: SessionStorage) -> PastRuns:
-    """Where forecasts are made from. A replay has none: its time stands still while a file is read."""
-
-    async def none(profile: str, model: str) -> Sequence[PastRun]:
-        return ()
-
-    return storage.store.past_runs if options.answers is None else none
+async def _no_past_runs(profile: str, model: str) -> Sequence[PastRun]:
+    """What forecasts of a replay are made from: its time stands still while a file is read."""
+    return ()
 
 
 def _factory(
@@ -189,14 +189,17 @@ def _factory(
     return AgentFactory(
         shared=tools.shared,
         tools=tools,
-        root=RootOptions(context.choice, persona, rules, options.caller),
-        environment=_environment(options, context, workspace),
-        instructions=context.instructions,
+        prompts=AgentPrompts(tools, _environment(options, context, workspace), context.instructions),
+        root=RootOptions(context.choice, persona, rules, workspace_found(context, options), options.caller),
         overflow_folder=workspace.overflow.folder,
         sub_agents=sub_agents,
-        schemas=KeptSchemas(context.env),
-        drivers=Drivers(tools.shared, workspace.overflow.folder, options.answers is not None),
+        drive=drive(options.surroundings, Drivers(tools.shared, workspace.overflow.folder)),
     )
+
+
+def drive(surroundings: Surroundings, drivers: Drivers) -> Callable[[Agent], Driver]:
+    """What does the work of agents; where answers are recorded, Friday's loop: no program and no check is started."""
+    return surroundings.live(drivers.of) or partial(ModelDriver, services=drivers.shared.services)
 
 
 def _sub_agents(
@@ -219,8 +222,6 @@ def _hooks(
 ) -> Hooks | None:
     """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
     project, env, program = context.trust, context.env, options.program
-    if options.answers is not None and not options.answers.runs_hooks:
-        return options.answers.hooks()
     names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
     files = (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names))
     if not files and (program is None or not (program.hooks or program.can_use)):
@@ -232,9 +233,9 @@ def _hooks(
     return made
 
 
-def _rules(options: Options, context: OpenContext) -> Rules:
-    """The rules of the session. Raises UsageError for an invalid one."""
-    return session_rules(
+def _rules(options: Options, context: OpenContext, history: EventHistory) -> Rules:
+    """The rules of the session, with those that were added before it is resumed. Raises UsageError for an invalid one."""
+    rules = session_rules(
         context.settings,
         allow=options.allow,
         deny=options.deny,
@@ -243,6 +244,9 @@ def _rules(options: Options, context: OpenContext) -> Rules:
         foreign=context.project_servers,
         folders=(text_of(context.cwd), text_of(context.root)),
     )
+    if (main := history.records.get("a")) is not None:
+        rules.rules += [parse_rule(added.rule, added.decision) for added in main.rules]
+    return rules
 
 
 def _workspace(options: Options, context: OpenContext, storage: SessionStorage) -> LocalWorkspace:
@@ -256,7 +260,7 @@ def _workspace(options: Options, context: OpenContext, storage: SessionStorage) 
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
         sandbox=sandbox_policy(settings, context.sandbox, env),
-        make_recorder=_recorder(context, storage) if options.answers is None else None,  # a replay writes nothing
+        make_recorder=options.surroundings.live(_recorder(context, storage)),
     )
 
 
@@ -272,14 +276,15 @@ def _recorder(context: OpenContext, storage: SessionStorage) -> Callable[[Worksp
 
 
 def _isolation(options: Options, context: OpenContext, services: Services, session: str) -> WorktreeIsolation:
-    def worktrees(folder: Path) -> Worktrees:
-        if options.answers is not None:
-            return options.answers.worktrees(local_workspace(services.workspace))
+    def made(folder: Path) -> Worktrees:
         from friday_cli.workspace.worktrees.worktrees import Worktrees
 
         include = context.settings.agents.delegation.worktree_include
         workspace = (context.cwd,)
         return Worktrees(folder, session=session, include=include, environ=context.env, workspace=workspace)
+
+    def worktrees(folder: Path) -> Worktrees:
+        return options.surroundings.worktrees(partial(made, folder), services.workspace)
 
     return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, services)
 

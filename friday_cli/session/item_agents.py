@@ -11,7 +11,7 @@ import msgspec
 
 from friday_cli.agents.agent_factory import ROOT, AgentFactory
 from friday_cli.agents.child_limits import child_limits
-from friday_cli.core.agent.next_request import prompt_tokens
+from friday_cli.core.agent.next_request import request_with
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.limits.rate_limit import RateLimiter
@@ -19,9 +19,8 @@ from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, RepliesCollected
 from friday_cli.core.protocol.limits import lowest
 from friday_cli.core.protocol.messages import Usage, user
-from friday_cli.core.protocol.provider import Provider
+from friday_cli.core.protocol.provider import Provider, estimate_request
 from friday_cli.core.protocol.receipt import Receipt
-from friday_cli.core.protocol.receipt_builder import ReceiptBuilder
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
@@ -48,19 +47,6 @@ class ItemEnd(msgspec.Struct, frozen=True):
     active_s: float
     receipt: Receipt = Receipt()
     branch: str = ""
-
-
-class _RateLimiters(dict[str, RateLimiter]):
-    """Makes a rate limiter for each key that is asked for."""
-
-    def __init__(self, make: Callable[[str], RateLimiter]) -> None:
-        self._make_one = make
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def __missing__(self, key: str) -> RateLimiter:
-        return self.setdefault(key, self._make_one(key))
 
 
 class ItemAgents:
@@ -177,8 +163,7 @@ class ItemAgents:
         agent, message = self._factory.build(
             self._tree, self._root, msgspec.structs.replace(task, budget=budget), "a.0"
         )
-        agent.conversation.history.append(message)
-        return prompt_tokens(agent)
+        return estimate_request(request_with(agent, [message]))
 
     def highest(self, profile: Profile) -> tuple[float | None, int]:
         """US dollars that an agent with `profile` may cost at most, None if the price is unknown, and the tokens of its budget."""
@@ -214,7 +199,7 @@ class ItemAgents:
         branch = worktree.metadata.branch if worktree is not None and worktree.open and worktree.files else ""
         end = ItemEnd(node.path, node.outcome, agent.tree_usage, agent.slot.clock.elapsed, agent.receipt, branch)
         if self._close is not None:
-            self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
+            self._root.forget_receipt()  # the batch keeps a receipt for each item
         return end
 
     async def keep_branch(self, path: str) -> None:
@@ -223,7 +208,8 @@ class ItemAgents:
 
     def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
         """Let all agents use the rate limiters that `make` returns for their keys."""
-        self._parts.shared.services.rate_limiters = _RateLimiters(make)
+        services = self._parts.shared.services
+        services.rate_limiters, services.make_rate_limiter = {}, make
 
     async def events(self, after: int) -> list[Envelope]:
         """The events of the session after number `after`."""

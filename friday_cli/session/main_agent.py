@@ -15,7 +15,6 @@ from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
-from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import PersonCommand
@@ -99,12 +98,11 @@ class MainAgent:
         if profile:
             notes.append(mentions.note(profile))
             accept = mentions.demand(self.agent, self._tree, profile, accept)
-        self.agent.accept = accept
         if BASH in self.agent.conversation.tools:
             self._parts.workspace.write_hook.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
         self._release_cache()
-        run = self._tree.run_root(more.get("task") or text, Message("user", parts))
+        run = self._tree.run_root(more.get("task") or text, Message("user", parts), accept)
         if self._keep_warm_s and run.task is not None:
             run.task.add_done_callback(lambda task: self._keep_cache())
         return run
@@ -148,7 +146,7 @@ class MainAgent:
             if len(agent.conversation.history) < 2:
                 raise UsageError("There is nothing to compact yet.")
             before = prompt_tokens(agent)
-            agent.slot = RunSlot("a", log=self._log, slots=None)
+            agent.renew_slot(self._log)
             try:
                 await compact(agent, self._parts.shared.services, requested=True, instructions=instructions)
             except LimitReached as limit:
@@ -168,17 +166,9 @@ class MainAgent:
             envelopes = await self._log.history()
             record = (await asyncio.to_thread(replay, envelopes, report_from_log))["a"]
             self._tree.left = left_behind(envelopes)
-            agent = self.agent
-            agent.conversation.history, agent.conversation.context, agent.conversation.sent = (
-                record.history,
-                record.context,
-                0,
-            )
-            agent.seen.hashes.clear()
-            while not agent.inbox.empty():
-                agent.inbox.take()
-            for message in record.inbox:
-                agent.inbox.restore(message)
+            self.agent.conversation.begin_again(record.history, context=record.context)
+            self.agent.seen.hashes.clear()
+            self.agent.inbox.rewind(record.inbox)
         elif result.files:
             names = ", ".join(neutralize_line(file.path) for file in result.files[:NAMED_FILES])
             more = " ..." if len(result.files) > NAMED_FILES else ""
@@ -219,5 +209,5 @@ class MainAgent:
         if agent.run:
             await self._log.emit(agent.path, done)
         else:
-            agent.start_events.append(done)
+            agent.log_at_start(done)
         return ran.exit_code, ran.output

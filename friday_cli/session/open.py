@@ -21,8 +21,7 @@ from . import cleanup
 from .build import OwnedSession, build
 from .open_context import OpenContext, Options, read_context, with_only_sub_agent
 from .parts import SessionParts
-from .resume import EventHistory, resume_root
-from .workspace_found import workspace_found
+from .resume import EventHistory, log_resumed
 
 if TYPE_CHECKING:
     from friday_cli.core.eventlog.replay import AgentRecord
@@ -32,9 +31,8 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     """Open a new session, or resume one; it keeps the environment `env` (default: that of this process) as it is now. Raises
     FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person."""
     env = dict(os.environ if env is None else env)  # what starts commands and saves files is made from it later
-    answers = options.answers
-    store = Store(store_path(env), in_memory=answers is not None)
-    history = EventHistory(store, options.resume, answers.history if answers is not None else ())
+    store = Store(store_path(env), in_memory=not options.surroundings.saved)
+    history = EventHistory(store, options.resume, options.surroundings.history)
     try:
         if options.resume:
             await store.reconcile()
@@ -49,7 +47,6 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         try:
             await history.read()  # another process may have added events before this one owned the session
             parts = build(options, context, history, owned)
-            parts.tree.root.start_events.insert(0, workspace_found(context, options))
             await _begin(parts, context, history, owned.unsaved, new=not options.resume)
             return parts
         except BaseException:
@@ -76,8 +73,8 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
         base, died_at = baseline_of(storage.id, context.env), storage.ownership.died_at
         if not store.in_memory:
             context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
-        await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
-        shared.skills.restore(parts.tree.root)
+        mode = parts.rules.effective_mode
+        await log_resumed(parts.tree.root, mode, history.records, log=log, notes=parts.notes)
         await shared.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, storage.id, text_of(context.cwd), __version__))

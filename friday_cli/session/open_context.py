@@ -14,6 +14,7 @@ import msgspec
 
 from friday_cli import config
 from friday_cli.agents.caller import Caller
+from friday_cli.agents.surroundings import LIVE, Surroundings
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
@@ -26,7 +27,6 @@ from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.extensions.skills.lookup import Skills
 from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
-from friday_cli.llm.models.presets import PRESETS
 from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.system.project_search import left_out
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -35,7 +35,6 @@ from .mcp_settings import read_servers
 
 if TYPE_CHECKING:
     from friday_cli.agents.program import Program
-    from friday_cli.agents.recorded_answers import RecordedAnswers
     from friday_cli.mcp.entry import ServerEntry
 
 
@@ -83,8 +82,8 @@ class Options(msgspec.Struct, frozen=True):
     """The profile of the agents that are to be started below the main agent; if another program does their work, no model
     of Friday's own is needed. If it equals `profile`, such an agent becomes the only sub-agent of a main agent that
     sends nothing."""
-    answers: RecordedAnswers | None = None
-    """What answers in place of models, tools and people in a replay, of which nothing is saved."""
+    surroundings: Surroundings = LIVE
+    """What the session finds outside of itself: the world, or a recording of it, of which nothing is saved."""
     now: Callable[[], float] = time.time
     """The time, in Unix seconds."""
     rng: random.Random = msgspec.field(default_factory=random.Random)
@@ -112,18 +111,6 @@ class OpenContext(msgspec.Struct, eq=False):
     def project_servers(self) -> tuple[str, ...]:
         """The names of the MCP servers that the project brings."""
         return tuple(server.name for server in self.servers if server.of_project)
-
-
-async def _with_server_limits(
-    choice: models.ModelChoice, settings: config.Settings, env: Mapping[str, str]
-) -> models.ModelChoice:
-    """The choice with the context window that its server reports, if it is a local one."""
-    preset = PRESETS.get(choice.provider)
-    if preset is None or not preset.local:
-        return choice
-    from friday_cli.llm.models.local_servers import with_server_limits
-
-    return await with_server_limits(choice, settings, env=env)
 
 
 def _external_choice(options: Options, found: profiles.Profiles) -> models.ModelChoice | None:
@@ -158,11 +145,10 @@ async def _choice(
     options: Options, settings: config.Settings, env: Mapping[str, str], found: profiles.Profiles
 ) -> models.ModelChoice:
     """The model of the main agent. Raises UsageError, NotConfigured."""
-    if options.answers is not None:
-        return msgspec.structs.replace(options.answers.choice(options.model or ""), effort=options.effort)
+    around = options.surroundings
     choice = _external_choice(options, found) or _ladder_choice(options, settings, env, found)
-    choice = choice or models.resolve(options.model, settings, env=env, effort=options.effort)
-    return await _with_server_limits(choice, settings, env)
+    choice = choice or around.choice(options.model, settings, env, effort=options.effort, source="--model")
+    return await around.with_server_limits(choice, settings, env)
 
 
 def _ladder_choice(
@@ -218,7 +204,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
         project=folder_trust,
         profiles=found.found.values(),
         given=options.mcp_config,
-        files=not options.no_mcp and options.answers is None,
+        files=not options.no_mcp,
     )
     notices = (
         *filter(None, (left_out(cwd),)),

@@ -33,8 +33,9 @@ class ProgramCalls:
     def let_model_answer(self, yes: bool) -> None:
         """Whether the model answers the next runs of the main agent. Otherwise these send no request, and no message starts one."""
         self._parts.tree.wakes = yes
-        model = model_below(self._main.agent.conversation.provider)
-        self._main.agent.conversation.provider = model if yes else CallerProvider(self._caller, model)
+        conversation = self._main.agent.conversation
+        model = model_below(conversation.provider)
+        conversation.send_to(model if yes else CallerProvider(self._caller, model))
 
     async def call(self, tool: str, arguments: dict[str, Any], title: str, *, max_cost: float | None = None) -> str:
         """Let the main agent make a call; returns its id when the run has ended. `title` begins the run in the log. All

@@ -1,4 +1,4 @@
-"""Resumes a session from its log: what is known of its agents, and the state of the main agent."""
+"""Resumes a session from its log: what is known of its agents, and what the main agent must be told."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.permissions.rule import parse_rule
-from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
-from friday_cli.core.protocol.messages import without_thinking
-from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
+from friday_cli.core.permissions.decision import Mode
+from friday_cli.core.protocol.events import Envelope, InboxMessage
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK
+from friday_cli.core.subagents.resume import is_new_prefix, prefix_of
 from friday_cli.store.store import Store
 from friday_cli.tools.delegate.report import report_from_log
 
@@ -50,39 +49,21 @@ class EventHistory:
             self.records = replay(self.envelopes, report_from_log)
 
 
-async def resume_root(
-    root: Agent, rules: Rules, records: Mapping[str, AgentRecord], *, log: Log, notes: list[str]
+async def log_resumed(
+    root: Agent, mode: Mode, records: Mapping[str, AgentRecord], *, log: Log, notes: list[str]
 ) -> None:
-    """Give the main agent what the log has of it, and `rules` the rules granted then. The system prompt and the tools stay as
-    they were, unless the model is another one. `notes` gets what its model must know."""
-    conversation = root.conversation
+    """Log what is new for the main agent of a resumed session: the results that it was never told, and another model. `notes` gets
+    what its model must know; `mode` is the one in which it goes on."""
     record = records["a"]
-    conversation.history, root.usage, root.run = record.history, record.usage, record.run
-    root.receipt_builder = record.receipt_builder
-    conversation.context = record.context
-    for path, other in records.items():
-        if path != "a":
-            root.below += other.usage
-    for message in record.inbox:
-        root.inbox.restore(message)
     for other in records.values():
         if other.path != "a":
             for message in other.unreported + _unread_reports(other):
                 await root.inbox.put(message)
-    root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
-    rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
-    if record.prefix and record.prefix.model == root.model:
-        conversation.system, conversation.specs = record.prefix.system, record.prefix.tools
-        names = {spec.name for spec in conversation.specs}
-        conversation.tools = {
-            n: t for n, t in conversation.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)
-        }
-        today = date.fromtimestamp(log.now()).isoformat()
-        notes.append(f"{NOTE} The session was resumed. Today is {today}; mode: {rules.effective_mode}.")
+    if is_new_prefix(root.conversation, record):
+        await log.emit("a", prefix_of(root.conversation))
     else:
-        conversation.history = [without_thinking(m) for m in conversation.history]
-        conversation.context = 0
-        await log.emit("a", Prefix(root.model, conversation.system, conversation.specs))
+        today = date.fromtimestamp(log.now()).isoformat()
+        notes.append(f"{NOTE} The session was resumed. Today is {today}; mode: {mode}.")
     if lost := [r for r in records.values() if r.path != "a" and _is_lost(r, after=record.begun)]:
         listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:TASK_CHARS]}" for r in lost)
         notes.append(

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.extensions.profiles.profile import ExternalAgent, Profile
+from friday_cli.session.build import drive
 from friday_cli.session.session import Options, Session
 from tests.external_agents.conftest import Robot
 
@@ -59,7 +60,8 @@ def test_the_program_reads_the_prompt_of_the_profile_and_the_task(robot: Robot) 
 def test_a_replay_starts_no_program_and_no_check(profile: Profile) -> None:
     shared: Any = SimpleNamespace(services=None, profiles=SimpleNamespace(found={"robot": profile}))
     agent: Any = SimpleNamespace(parent="a", profile="robot")
-    assert isinstance(Drivers(shared, Path, replayed=True).of(agent), ModelDriver)
+    recorded: Any = SimpleNamespace(live=lambda made: None)
+    assert isinstance(drive(recorded, Drivers(shared, Path))(agent), ModelDriver)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from friday_cli.agents.agent_factory import resumed_root
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.worktree_changes import WorktreeChanges
@@ -19,7 +20,7 @@ from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.decision import MODES
-from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.permissions.rule import Rule, parse_rule
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope
@@ -29,12 +30,12 @@ from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
 from friday_cli.session.parts import SessionParts, SessionStorage
 from friday_cli.session.permissions import SessionPermissions
-from friday_cli.session.resume import resume_root
+from friday_cli.session.resume import log_resumed
 from friday_cli.session.session import Session
 from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from tests.engine_fixture import Arguments, Bench, Profile, make, task_result
+from tests.engine_fixture import Arguments, Bench, Profile, make, take_up, task_result
 from tests.fuzz.random_actions import Journal, Machine, RandomModel, aside
 from tests.fuzz.random_user import RandomUser
 from tests.fuzz.workspace_fixture import FakeWorktrees, inside
@@ -190,7 +191,12 @@ class Scene(RandomUser):
         self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
         self.bench.tree._numbers = ChildNumbers(self.bench.tree._summaries)
         opened = self.opened
-        await resume_root(self.bench.root, opened.rules, records, log=opened.storage.log, notes=opened.notes)
+        root = self.bench.root
+        used = take_up(root, records, resumed_root(root.conversation, records["a"]))
+        root.budget.charge((used.usage + used.below).billed, (used.usage + used.below).cost_usd)
+        opened.rules.rules += [parse_rule(added.rule, added.decision) for added in records["a"].rules]
+        mode = opened.rules.effective_mode
+        await log_resumed(root, mode, records, log=opened.storage.log, notes=opened.notes)
         if self.bench.apart is not None:
             await self.bench.apart.restore(records)
 

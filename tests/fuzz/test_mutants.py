@@ -131,7 +131,7 @@ MUTANTS: dict[str, Seed] = {
     "resume: a running agent is started again": changed(
         "AgentResumer._check", "[node.path for node in self._tree.running(path)]", "[]"
     ),
-    "resume: the history is empty": changed("restore", "record.history", "[]"),
+    "resume: the history is empty": changed("resumed", "record.history", "[]"),
     "supervision: results are not checked": changed(
         "run_supervised", 'agent.supervision == "unsupervised" or agent.parent is None', "True"
     ),

@@ -136,8 +136,10 @@ def test_a_session_extends_its_own_catalogue() -> None:
     assert (session.effect(remote.name), TOOLS.effect(remote.name)) == ("save", "run")
     assert remote.name not in TOOLS.names
     here = system_prompt.Environment("/home/p", "Linux", "2026-01-01")
-    assert remote.prompt_hint in system_prompt.root_prompt(here, [remote.name], known_tools=session)
-    assert remote.prompt_hint not in system_prompt.root_prompt(here, [remote.name])
+    assert remote.prompt_hint in system_prompt.root_prompt(
+        system_prompt.PromptFacts(here, [remote.name], known_tools=session)
+    )
+    assert remote.prompt_hint not in system_prompt.root_prompt(system_prompt.PromptFacts(here, [remote.name]))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, HookOutcome, Services
-from friday_cli.core.permissions.rule import Rule, RuleInput
+from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome, Services
+from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, Notice
@@ -63,15 +63,14 @@ class SessionHooks:
 
     # ---- calls --------------------------------------------------------------------------
 
-    async def before_call(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
+    async def before_call(self, agent: Agent, seen: HookedCall) -> HookOutcome:
+        tool, arguments = seen.tool, seen.arguments
         given = claude_input(tool.name, arguments, agent.workspace.root)
         ours: dict[str, Any] = {}
         if claude_name(tool.name) == "Agent" and self._has("PreToolUse"):
             ours["estimate"] = await self._estimate(agent, arguments)
-        answers = await self._call("PreToolUse", agent, call, tool, arguments, wanted, given=given, ours=ours)
-        answers, changed, events = self._rewrite(agent, tool, call, answers, given, arguments)
+        answers = await self._call("PreToolUse", agent, seen, given=given, ours=ours)
+        answers, changed, events = self._rewrite(agent, seen, answers, given)
         if events:
             await self._services.log.emit(agent.path, *events)
         outcome = _compose(answers, grant=tool.name)
@@ -86,17 +85,11 @@ class SessionHooks:
         return msgspec.structs.replace(outcome, arguments=changed, rewritten=f"{tool.name} {text}", note=note)
 
     def _rewrite(
-        self,
-        agent: Agent,
-        tool: Tool,
-        call: ToolCall,
-        answers: list[Answer],
-        given: Mapping[str, Any],
-        arguments: dict[str, Any],
+        self, agent: Agent, seen: HookedCall, answers: list[Answer], given: Mapping[str, Any]
     ) -> tuple[list[Answer], dict[str, Any] | None, list[AnyEvent]]:
         """The answers, with a problem for each rewrite that the tool does not take; the arguments after all rewrites, one after
         the other, None if they are the same; and notices."""
-        current, checked, events = arguments, list[Answer](), list[AnyEvent]()
+        tool, current, checked, events = seen.tool, seen.arguments, list[Answer](), list[AnyEvent]()
         for answer in answers:
             if answer.arguments is not None:
                 try:
@@ -110,39 +103,29 @@ class SessionHooks:
                 except (ToolError, TypeError, ValueError) as error:
                     words = f"its change to the call was not applied: {sanitize_line(str(error), 200)}"
                     answer = failed(msgspec.structs.replace(answer, arguments=None, problem=words))
-                    events += self._runner.problem(answer, agent, "PreToolUse", call.id)
+                    events += self._runner.problem(answer, agent, "PreToolUse", seen.call.id)
             checked.append(answer)
-        return checked, None if current == arguments else current, events
+        return checked, None if current == seen.arguments else current, events
 
-    async def permission(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
+    async def permission(self, agent: Agent, seen: HookedCall) -> HookOutcome:
         if self._services.approvals.interactive:
-            self.notify(agent, "permission_prompt", f"Friday needs your permission to use {tool.name} ({agent.path})")
+            text = f"Friday needs your permission to use {seen.tool.name} ({agent.path})"
+            self.notify(agent, "permission_prompt", text)
         more = {"permission_suggestions": [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]}
-        answers = await self._call("PermissionRequest", agent, call, tool, arguments, wanted, more=more)
-        return _compose(answers, grant=tool.name)
+        answers = await self._call("PermissionRequest", agent, seen, more=more)
+        return _compose(answers, grant=seen.tool.name)
 
-    async def after_call(
-        self,
-        agent: Agent,
-        call: ToolCall,
-        tool: Tool,
-        arguments: dict[str, Any],
-        wanted: RuleInput,
-        ran: tuple[Output, float],
-    ) -> HookOutcome:
-        output, duration_s = ran
+    async def after_call(self, agent: Agent, seen: HookedCall, output: Output, took_s: float) -> HookOutcome:
         event = "PostToolUseFailure" if output.error else "PostToolUse"
         if not self._has(event):
             return HookOutcome()
-        given = claude_input(tool.name, arguments, agent.workspace.root)
-        more: dict[str, Any] = {"duration_ms": round(duration_s * 1000)}
+        given = claude_input(seen.tool.name, seen.arguments, agent.workspace.root)
+        more: dict[str, Any] = {"duration_ms": round(took_s * 1000)}
         if output.error:
             more |= {"error": output.text, "is_interrupt": False}
         else:
-            more["tool_response"] = self._response(tool, given, output)
-        answers = await self._call(event, agent, call, tool, arguments, wanted, given=given, more=more)
+            more["tool_response"] = self._response(seen.tool, given, output)
+        answers = await self._call(event, agent, seen, given=given, more=more)
         outcome = _compose(answers)
         replaced = [answer.output for answer in answers if answer.output is not None]
         feedback = f"[{outcome.reason}]" if outcome.decision == "deny" else ""
@@ -160,10 +143,7 @@ class SessionHooks:
         self,
         event: str,
         agent: Agent,
-        call: ToolCall,
-        tool: Tool,
-        arguments: dict[str, Any],
-        wanted: RuleInput | None,
+        seen: HookedCall,
         *,
         given: dict[str, Any] | None = None,
         more: Mapping[str, Any] = {},
@@ -173,6 +153,7 @@ class SessionHooks:
         them."""
         if not self._has(event):
             return []
+        call, tool, arguments, wanted = seen
         given = claude_input(tool.name, arguments, agent.workspace.root) if given is None else given
         fields = {"tool_name": claude_name(tool.name), "tool_input": given, **more}
         if event != "PermissionRequest":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +23,7 @@ from ..permissions.rule import Rule, RuleInput
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
 from ..protocol.code_check import CodeCheck
-from ..protocol.events import AnyEvent, InboxMessage, MessageAdded, ToolSpec
+from ..protocol.events import AnyEvent, MessageAdded, ToolSpec
 from ..protocol.limits import Limits
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
@@ -31,6 +32,7 @@ from ..protocol.receipt_builder import ReceiptBuilder
 from ..protocol.run_result import RESULT_CHARS, RunResult, StopReason
 from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace
+from .inbox import Inbox
 from .prefix_check import LastRequest
 from .takeover import Takeover
 
@@ -39,49 +41,6 @@ Source = Literal["person", "parent", "harness"]
 
 Supervision = Literal["unsupervised", "supervised", "supervised-human"]
 """Who checks a sub-agent's result before its parent reads it: no one, a model, or a model that may ask a person."""
-
-
-class Inbox:
-    """Messages for an agent that are added to its history at the next turn boundary."""
-
-    def __init__(self, path: str, log: Log) -> None:
-        self._path = path
-        self._log = log
-        self._waiting: deque[InboxMessage] = deque()
-
-    async def put(self, message: InboxMessage) -> None:
-        """Add a message; it is in the log when this returns."""
-        self._waiting.append(message)
-        await self._log.emit(self._path, message)
-
-    def restore(self, message: InboxMessage) -> None:
-        """Add a message that is in the log already and was never read."""
-        self._waiting.append(message)
-
-    def empty(self) -> bool:
-        """Whether there is no unread message."""
-        return not self._waiting
-
-    @property
-    def needs_turn(self) -> bool:
-        """Whether an unread message is a reason for a turn: one that is not `quiet`."""
-        return any(not waiting.quiet for waiting in self._waiting)
-
-    def take_notices(self) -> list[InboxMessage]:
-        """Remove and return the unread messages of the harness."""
-        notices = [waiting for waiting in self._waiting if waiting.source == "harness"]
-        self._waiting = deque(waiting for waiting in self._waiting if waiting.source != "harness")
-        return notices
-
-    def take(self) -> InboxMessage:
-        """Remove and return the oldest message; the caller adds it to the history."""
-        return self._waiting.popleft()
-
-    def take_turn_message(self) -> InboxMessage:
-        """Remove and return the oldest message that is not `quiet`; the caller adds it to the history."""
-        message = next(waiting for waiting in self._waiting if not waiting.quiet)
-        self._waiting.remove(message)
-        return message
 
 
 class Conversation(msgspec.Struct, eq=False):
@@ -120,6 +79,26 @@ class Conversation(msgspec.Struct, eq=False):
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    def begin_again(self, history: list[Message], *, context: int = 0) -> None:
+        """Continue with another history, of `context` tokens (0: unknown)."""
+        self.history, self.context, self.sent = history, context, 0
+
+    def send_to(self, provider: Provider) -> None:
+        """Let `provider` answer from now on."""
+        self.provider = provider
+
+    def hand_over(self, history: list[Message], provider: Provider, effort: Effort | None) -> None:
+        """Let a model that knows nothing of the requests so far continue with this history."""
+        self.begin_again(history)
+        self.provider, self.effort = provider, effort
+        self.last_request, self.provider_state = None, {}
+
+    def offer(self, system: str, specs: tuple[ToolSpec, ...], tools: dict[str, Tool]) -> bool:
+        """Begin the next requests with this prompt and these tools. Returns whether that is a new prefix."""
+        before, self.tools = (self.system, self.specs), tools
+        self.system, self.specs = system, specs
+        return (system, specs) != before
 
 
 class Agent(msgspec.Struct, eq=False):
@@ -178,6 +157,31 @@ class Agent(msgspec.Struct, eq=False):
         acts = [self.on_read.pop(text) for text in list(self.on_read) if text in message.text]
         return [] if withheld else [*(act() for act in acts), MessageAdded(message)]
 
+    def when_read(self, text: str, act: Callable[[], AnyEvent]) -> None:
+        """Do `act`, and log what it returns, when it reads a message with `text`."""
+        self.on_read[text] = act
+
+    def renew_slot(self, log: Log) -> None:
+        """Get a slot for what the main agent, which is idle, does next."""
+        self.slot = RunSlot(self.path, log=log, slots=None)
+
+    def forget_receipt(self) -> None:
+        """Begin an empty receipt: others keep what it saw so far."""
+        self.receipt_builder = ReceiptBuilder()
+
+    def log_at_start(self, event: AnyEvent) -> None:
+        """Log `event` right after its next start."""
+        self.start_events.append(event)
+
+    @contextmanager
+    def in_conversation(self, conversation: Conversation) -> Iterator[Agent]:
+        """The agent in another conversation, such as a search. It pays for that, and knows nothing of it afterwards."""
+        other = msgspec.structs.replace(self, conversation=conversation, usage=Usage())
+        try:
+            yield other
+        finally:
+            self.usage += other.usage
+
     @property
     def receipt(self) -> Receipt:
         """What the harness saw it do, over its life."""
@@ -235,29 +239,26 @@ class HookOutcome(msgspec.Struct, frozen=True):
     """They can lower those of a run that begins."""
 
 
+class HookedCall(NamedTuple):
+    """A call that hooks see. `wanted`: what it would do."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, Any]
+    wanted: RuleInput
+
+
 class Hooks(Protocol):
     """Runs the hooks of a session: programs that see events of every agent and may decide about them. No method raises anything but CancelledError."""
 
-    async def before_call(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
+    async def before_call(self, agent: Agent, seen: HookedCall) -> HookOutcome:
         """PreToolUse: a call was understood and is not judged yet."""
 
-    async def permission(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
+    async def permission(self, agent: Agent, seen: HookedCall) -> HookOutcome:
         """PermissionRequest: a person would be asked about the call."""
 
-    async def after_call(
-        self,
-        agent: Agent,
-        call: ToolCall,
-        tool: Tool,
-        arguments: dict[str, Any],
-        wanted: RuleInput,
-        ran: tuple[Output, float],
-    ) -> HookOutcome:
-        """PostToolUse, or PostToolUseFailure if the output is an error; with the seconds that it took."""
+    async def after_call(self, agent: Agent, seen: HookedCall, output: Output, took_s: float) -> HookOutcome:
+        """PostToolUse, or PostToolUseFailure if the output is an error."""
 
     async def after_batch(
         self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
@@ -266,8 +267,7 @@ class Hooks(Protocol):
 
     async def run_started(self, agent: Agent, task: str, *, background: bool) -> HookOutcome:
         """SubagentStart, or UserPromptSubmit for the main agent: a run begins on `task`. `limits` can lower those of the
-        run. `background`: nobody waits
-        for its result."""
+        run. `background`: nobody waits for its result."""
 
     async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:
         """SubagentStop, or Stop for the main agent, StopFailure if its run failed. With `deny` the agent continues to work
@@ -308,8 +308,7 @@ class ChangeChecks(Protocol):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see
-    `OFFLINE_S`."""
+    """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see `OFFLINE_S`."""
 
     compact_at: float | None = None
     max_output: int = 32_000
@@ -337,6 +336,8 @@ class Services(msgspec.Struct, eq=False):
     ledger: Ledger | None = None
     """What all sessions of the person use; None: nothing is counted."""
     rate_limiters: dict[str, RateLimiter] = {}
+    make_rate_limiter: Callable[[str], RateLimiter] | None = None
+    """Makes the rate limiter of a key; None: the session has one of its own."""
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
     """Checks supervised results; None: the sub-agent's own model does."""
@@ -354,5 +355,6 @@ class Services(msgspec.Struct, eq=False):
     def rate_limiter(self, key: str) -> RateLimiter:
         """The rate limiter of a `rate_limit_key`, created at first use."""
         if key not in self.rate_limiters:
-            self.rate_limiters[key] = RateLimiter(self.rng, self.shared_rate_limit(key))
+            make = self.make_rate_limiter
+            self.rate_limiters[key] = make(key) if make else RateLimiter(self.rng, self.shared_rate_limit(key))
         return self.rate_limiters[key]

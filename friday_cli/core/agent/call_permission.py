@@ -37,7 +37,7 @@ async def require_permission(
     check = CallCheck(wanted, known.arguments, agent.rules, services.taint, hooked.grant, _by_hooks(hooked))
     permission = check.decide_now()
     if permission.decision == "ask" and services.hooks is not None:
-        asked = await services.hooks.permission(agent, sent, known.tool, known.arguments, wanted)
+        asked = await services.hooks.permission(agent, known.seen(sent, wanted))
         if asked.stop:
             raise StopRun("hook", asked.stop)
         if asked.decision == "allow" and hooked.decision != "ask":

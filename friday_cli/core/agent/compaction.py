@@ -68,8 +68,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")
     skills = kept_skills(history, request, conversation.provider.window)
-    conversation.history = [user("\n\n".join(texts), source="harness"), *kept_plan(history), *skills, *request]
-    conversation.context = conversation.sent = 0
+    conversation.begin_again([user("\n\n".join(texts), source="harness"), *kept_plan(history), *skills, *request])
     conversation.task_left = int(agent.budget.left("tokens")) if agent.budget.tokens.limit else 0
     after = await measured(agent, most)
     await services.log.emit(
@@ -101,10 +100,8 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     except ProviderError as error:
         if error.kind != "context":
             raise
-        conversation.history = [
-            user(f"{_without_middle(history, conversation.provider.window)}\n\n{prompt}", source="harness")
-        ]
-        conversation.context = conversation.sent = 0
+        shortened = f"{_without_middle(history, conversation.provider.window)}\n\n{prompt}"
+        conversation.begin_again([user(shortened, source="harness")])
         try:
             done = await text_reply(agent, services)
         except ProviderError as again:

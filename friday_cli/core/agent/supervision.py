@@ -157,14 +157,14 @@ async def _ask_supervisor(
         effort=agent.conversation.effort,
         history=[user(text, source="harness")],
     )
-    judge = msgspec.structs.replace(agent, conversation=asked, usage=Usage())
-    try:
-        done = await ModelCall(judge, services, "verdict", quiet=True).send()
-        ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
-    except (ProviderError, LimitReached) as error:
-        ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")
-    finally:
-        agent.usage += judge.usage
+    with agent.in_conversation(asked) as judge:
+        try:
+            done = await ModelCall(judge, services, "verdict", quiet=True).send()
+            ruling = _parse(done.message.text, _Ruling) or _Ruling(
+                "pause", "The supervisor's answer could not be read."
+            )
+        except (ProviderError, LimitReached) as error:
+            ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")
     return ruling, judge.usage
 
 

@@ -204,9 +204,7 @@ class _Call:
         """The call after the hooks saw it and rewrote it. Raises StopRun when one stops the run."""
         agent, services = self._agent, self._services
         if services.hooks is not None:
-            hooked = self._hooked = await services.hooks.before_call(
-                agent, self._call, known.tool, known.arguments, known.wanted
-            )
+            hooked = self._hooked = await services.hooks.before_call(agent, known.seen(self._call))
             if hooked.stop:
                 raise StopRun("hook", hooked.stop)
             self._notes += [hooked.note, hooked.context]
@@ -285,9 +283,7 @@ class _Call:
         if hooks is None or known is None or self._state != "running" or being_stopped():
             return ran
         took_s = _now() - self._began
-        after = await hooks.after_call(
-            self._agent, self._call, known.tool, known.arguments, known.wanted, (ran, took_s)
-        )
+        after = await hooks.after_call(self._agent, known.seen(self._call), ran, took_s)
         self._notes.append(after.context)
         if after.stop:
             raise StopRun("hook", after.stop)

@@ -14,7 +14,7 @@ from ..protocol.messages import ToolCall
 from ..protocol.tool import Tool
 from ..protocol.workspace import Workspace, for_one_call
 from ..text.suggest import closest_match
-from .agent import Agent, Services
+from .agent import Agent, HookedCall, Services
 
 
 class UnderstoodCall(NamedTuple):
@@ -26,6 +26,10 @@ class UnderstoodCall(NamedTuple):
     args: msgspec.Struct | dict[str, Any]
     wanted: RuleInput
     workspace: Workspace
+
+    def seen(self, call: ToolCall, wanted: RuleInput | None = None) -> HookedCall:
+        """What hooks see of it."""
+        return HookedCall(call, self.tool, self.arguments, wanted or self.wanted)
 
 
 def forwarded(agent: Agent, call: ToolCall) -> ToolCall:

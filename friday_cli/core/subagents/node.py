@@ -54,8 +54,8 @@ class SubagentTask(msgspec.Struct, frozen=True):
     """A separate Workspace; None: its parent's."""
     self_contained: bool = False
     """The task includes all input, so a result without tool calls is not suspicious."""
-    preface: str = ""
-    """Text before the task in its first message."""
+    skill: Any = None
+    """A LoadedSkill that it carries out."""
     forecast: Forecast | None = None
     """What such a delegation usually uses."""
     budget: Budget | None = None

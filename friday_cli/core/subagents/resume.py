@@ -1,18 +1,43 @@
-"""Resumes an ended agent: restores its state from the log, and computes the rest of its budget."""
+"""Resumes an ended agent: what it begins with again by the log, and the rest of its budget."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..agent.agent import Agent
-from ..limits.budget import OUTPUT_FLOOR, LimitReached
+import msgspec
+
+from ..agent.agent import Conversation
+from ..limits.budget import OUTPUT_FLOOR, Budget, LimitReached
 from ..protocol.agent_path import is_under
-from ..protocol.events import Prefix
+from ..protocol.events import InboxMessage, Prefix
 from ..protocol.messages import Usage, without_thinking
+from ..protocol.receipt_builder import ReceiptBuilder
 
 if TYPE_CHECKING:
     from ..eventlog.replay import AgentRecord
+
+
+class EarlierRuns(msgspec.Struct, frozen=True):
+    """What an agent did before it was made; nothing if it is a new one."""
+
+    run: int = 0
+    usage: Usage = Usage()
+    below: Usage = Usage()
+    """The usage of its descendants."""
+    receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
+    unread: tuple[InboxMessage, ...] = ()
+    """The messages that it never read."""
+
+
+def earlier_runs(records: Mapping[str, AgentRecord], path: str) -> EarlierRuns:
+    """What the log has of the runs of an agent."""
+    record = records[path]
+    below = Usage()
+    for other in records.values():
+        if other.path != path and is_under(other.path, path):
+            below += other.usage
+    return EarlierRuns(record.run, record.usage, below, record.receipt_builder, tuple(record.inbox))
 
 
 def budget_left(
@@ -38,32 +63,34 @@ def budget_left(
 
 def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
     """The usage of an agent and its descendants over all runs."""
-    total = Usage()
-    for record in records.values():
-        if is_under(record.path, path):
-            total += record.usage
-    return total
+    earlier = earlier_runs(records, path)
+    return earlier.usage + earlier.below
 
 
-def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
-    """Restore the history, usage, receipt and prefix of `agent`, whose budget is the rest of it. With another model the
-    thinking is dropped."""
-    conversation = agent.conversation
-    record = records[agent.path]
-    conversation.history, agent.usage, agent.run = record.history, record.usage, record.run
-    agent.receipt_builder = record.receipt_builder
-    for other in records.values():
-        if other.path != agent.path and is_under(other.path, agent.path):
-            agent.below += other.usage
-    for message in record.inbox:
-        agent.inbox.restore(message)
-    used = agent.tree_usage
-    for pool, spent in ((agent.budget.tokens, used.billed), (agent.budget.cost, used.cost_usd or 0.0)):
+def with_earlier(budget: Budget, earlier: EarlierRuns) -> Budget:
+    """The budget of a resumed agent, made with what is left, with all that it had and has spent."""
+    used = earlier.usage + earlier.below
+    for pool, spent in ((budget.tokens, used.billed), (budget.cost, used.cost_usd or 0.0)):
         if pool.limit is not None:
             pool.limit += spent
             pool.spent += spent
-    if record.prefix and record.prefix.model == agent.model:
-        conversation.system, conversation.specs = record.prefix.system, record.prefix.tools
-    else:
-        agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
-        conversation.history = [without_thinking(m) for m in conversation.history]
+    return budget
+
+
+def resumed(conversation: Conversation, record: AgentRecord) -> Conversation:
+    """A new conversation continued where the log ends: with its history and its prefix, or with another model with a new
+    prefix and without the thinking."""
+    history, prefix = record.history, record.prefix
+    if prefix is None or is_new_prefix(conversation, record):
+        return msgspec.structs.replace(conversation, history=[without_thinking(m) for m in history])
+    return msgspec.structs.replace(conversation, history=history, system=prefix.system, specs=prefix.tools)
+
+
+def is_new_prefix(conversation: Conversation, record: AgentRecord) -> bool:
+    """Whether a resumed conversation begins a prefix, because its model is not the one of before."""
+    return record.prefix is None or record.prefix.model != conversation.model
+
+
+def prefix_of(conversation: Conversation) -> Prefix:
+    """The event of the prefix of a conversation."""
+    return Prefix(conversation.model, conversation.system, conversation.specs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, Protocol
 
@@ -12,7 +12,6 @@ from ..agent.task_stop import stop
 from ..eventlog import notices
 from ..limits.budget import LimitReached
 from ..limits.clock import Clock
-from ..limits.slots import RunSlot
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
@@ -84,8 +83,6 @@ class SubagentTree:
         """Give the tree its main agent, which is made for this tree. Nothing else may be called before."""
         self.root = root
 
-    # ---- looking ---------------------------------------------------------------
-
     def node(self, path: str) -> AgentRun:
         """The run of a running agent, or the newest one of the main agent. Raises KeyError."""
         return self._nodes[path]
@@ -147,16 +144,17 @@ class SubagentTree:
         agent.texts.clear()
         agent.receipt_builder.begin()
         if spec.with_person:
-            agent.start_events.append(begin_takeover(agent, self.services.log))
+            agent.log_at_start(begin_takeover(agent, self.services.log))
         if message is not None:
             agent.conversation.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
         return node
 
-    def run_root(self, task: str, message: Message) -> AgentRun:
-        """Start a run of the main agent."""
+    def run_root(self, task: str, message: Message, accept: Callable[[str], str] | None = None) -> AgentRun:
+        """Start a run of the main agent. `accept` says what is wrong with an answer, "" for nothing; None: as in the run before."""
         if self.root.run:
-            self.root.slot = RunSlot(self.root.path, log=self.services.log, slots=None)
+            self.root.renew_slot(self.services.log)
+        self.root.accept = accept or self.root.accept
         return self.run(self.root, SubagentTask(self.root.profile, task), message)
 
     def wake(self, path: str = "a") -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import Any, Never
 
 import msgspec
 
@@ -14,21 +14,14 @@ from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import PermissionDenied, ProviderError, ToolError
 from friday_cli.core.protocol.events import Envelope, WorkspaceFound
 from friday_cli.core.protocol.messages import Message, Usage
-from friday_cli.core.protocol.provider import Provider, ReplyDone, Request
+from friday_cli.core.protocol.provider import ReplyDone, Request
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, MAP_TASKS, SKILL, TASK_RESULT
 from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS, MESSAGE_SUB_AGENT, SEARCH_PROFILES
-from friday_cli.llm.models import ModelChoice
-from friday_cli.llm.providers.recorded import ModelFacts, RecordedError, RecordedProvider
-from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.llm.providers.recorded import ModelFacts, RecordedError
 
 from .compare import Divergence, canonical, difference, result_difference
-from .hooks import RecordedHooks
 from .recording import RecordedCall, RecordedProcess, RecordedRequest, Recording
-from .worktrees import RecordedWorktrees
-
-if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 REALLY_RUN = frozenset(
     (
@@ -46,8 +39,7 @@ REALLY_RUN = frozenset(
 
 
 class ReplayAnswers:
-    """Implements `RecordedAnswers` and `Replies` for one recorded process. A request is compared with the next one that the
-    recording has of its agent; where they differ, that is a divergence, after which the replay ends unless `go_on`."""
+    """Implements `Replies` for one recorded process. A request is compared with the next one that the recording has of its agent; where they differ, that is a divergence, after which the replay ends unless `go_on`."""
 
     def __init__(
         self,
@@ -56,11 +48,10 @@ class ReplayAnswers:
         *,
         folder: str,
         go_on: bool = False,
-        runs_hooks: bool = False,
         runs_tools: bool = False,
     ) -> None:
         self.history: Sequence[Envelope] = process.history
-        self.runs_hooks, self._runs_tools = runs_hooks, runs_tools
+        self._runs_tools = runs_tools
         self.divergences: list[Divergence] = []
         self.stopped = asyncio.Event()
         """Set by the first divergence, unless the replay goes on."""
@@ -112,16 +103,6 @@ class ReplayAnswers:
         return [left[0] for left in self._left.values() if left and left[0].event is not None]
 
     # ---- models -----------------------------------------------------------------------------------
-
-    def choice(self, name: str) -> ModelChoice:
-        from friday_cli.llm.models.resolve import parse
-
-        service, slash, _ = name.partition("/")
-        provider, model, effort = parse(name, {service: ...} if slash else {})  # type: ignore[dict-item]
-        return ModelChoice(provider, model, effort)
-
-    def provider(self, choice: ModelChoice) -> Provider:
-        return RecordedProvider(choice.provider, choice.model, self)
 
     def facts(self, model: str) -> ModelFacts:
         return self._facts.get(model, ModelFacts())
@@ -228,19 +209,6 @@ class ReplayAnswers:
         if different is not None:
             self.report(different)
         return msgspec.structs.replace(output, text=old)
-
-    # ---- the rest ---------------------------------------------------------------------------------
-
-    def hooks(self) -> RecordedHooks | None:
-        seq = self.history[-1].seq or 0 if self.history else 0
-        return (
-            RecordedHooks([e for e in self._recording.envelopes if (e.seq or 0) > seq])
-            if self._recording.hooks
-            else None
-        )
-
-    def worktrees(self, base: LocalWorkspace) -> Worktrees:
-        return cast("Worktrees", RecordedWorktrees(base, self._recording.envelopes[len(self.history) :]))
 
 
 def _runs_again(tool: Tool, args: Any) -> bool:

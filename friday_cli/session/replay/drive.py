@@ -28,6 +28,7 @@ from friday_cli.session.session import Session
 from .answers import ReplayAnswers
 from .compare import Divergence
 from .recording import PersonAct, PersonPrompt, RecordedProcess, Recording, images_of
+from .surroundings import RecordedSurroundings
 
 FLAGS = ("limits.", "agents.", "context.", "fallback_model", "subagent_model")
 """Settings of the recorded command line that hold in a replay: a cassette of others must not decide about more."""
@@ -96,7 +97,6 @@ class _Process:
             process,
             folder=str(options.folder),
             go_on=options.go_on,
-            runs_hooks=options.runs_hooks,
             runs_tools=options.runs_tools,
         )
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -154,7 +154,7 @@ class _Process:
             resume=self._recording.session if process.history else None,
             no_mcp=True,
             map_tool=self._options.map_tool,
-            answers=self._answers,
+            surroundings=RecordedSurroundings(self._recording, self._answers, runs_hooks=self._options.runs_hooks),
             now=partial(_now, loop := asyncio.get_running_loop(), process.began - loop.time()),
         )
 
@@ -263,7 +263,7 @@ class _Process:
             case events.Denied() if (path, event.call_id) in self._recording.calls:
                 what = f"{event.tool} ({event.call_id}) is denied now ({event.reason}), but ran in the recording"
                 answers.report(Divergence("permission", path, answers.turn_of(path), what))
-            case events.HookRan() if answers.runs_hooks:
+            case events.HookRan() if self._options.runs_hooks:
                 self._compare_hook(path, event)
 
     def _compare_hook(self, path: str, now: events.HookRan) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from friday_cli.core.agent.agent import Agent, HookOutcome
-from friday_cli.core.permissions.rule import Rule, RuleInput
+from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome
+from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.events import Envelope, HookRan, MessageAdded
 from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
@@ -57,15 +57,11 @@ class RecordedHooks:
                     break
         return HookOutcome(decision, reason, None, context, stop)  # type: ignore[arg-type]
 
-    async def before_call(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
-        return self._granting(self._take(agent, "PreToolUse", call=call.id), tool)
+    async def before_call(self, agent: Agent, seen: HookedCall) -> HookOutcome:
+        return self._granting(self._take(agent, "PreToolUse", call=seen.call.id), seen.tool)
 
-    async def permission(
-        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
-    ) -> HookOutcome:
-        return self._granting(self._take(agent, "PermissionRequest", call=call.id), tool)
+    async def permission(self, agent: Agent, seen: HookedCall) -> HookOutcome:
+        return self._granting(self._take(agent, "PermissionRequest", call=seen.call.id), seen.tool)
 
     def _granting(self, outcome: HookOutcome, tool: Tool) -> HookOutcome:
         if outcome.decision != "allow":
@@ -73,16 +69,8 @@ class RecordedHooks:
         grant = Rule(tool.name, "", "allow", reason=outcome.reason, source="hook")
         return HookOutcome("allow", outcome.reason, grant, outcome.context, outcome.stop)
 
-    async def after_call(
-        self,
-        agent: Agent,
-        call: ToolCall,
-        tool: Tool,
-        arguments: dict[str, Any],
-        wanted: RuleInput,
-        ran: tuple[Output, float],
-    ) -> HookOutcome:
-        taken = self._take(agent, "PostToolUse", "PostToolUseFailure", call=call.id)
+    async def after_call(self, agent: Agent, seen: HookedCall, output: Output, took_s: float) -> HookOutcome:
+        taken = self._take(agent, "PostToolUse", "PostToolUseFailure", call=seen.call.id)
         return HookOutcome(stop=taken.stop)  # the rest is in the recorded result
 
     async def after_batch(

@@ -1,0 +1,42 @@
+"""The prompts of the agents of a session."""
+
+from __future__ import annotations
+
+import msgspec
+
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.extensions.instructions import Instructions
+
+from .agent_tools import AgentTools
+from .small_window import listed_tools
+from .start_notices import search_missing
+from .system_prompt import Environment, PromptFacts, child_prompt, root_prompt
+from .tool_sources import NewAgent
+
+
+class AgentPrompts(msgspec.Struct, frozen=True, eq=False):
+    """Writes prompts from what all agents of a session are told, and from what each is and may do."""
+
+    tools: AgentTools
+    environment: Environment
+    instructions: Instructions
+
+    def of_root(self, new: NewAgent, rules: Rules, tools: dict[str, Tool]) -> str:
+        """The prompt of the main agent."""
+        system = root_prompt(self._facts(new, rules, tools, self.environment), new.profile)
+        return self.tools.with_instructions(system, new, tools)
+
+    def of_child(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], workspace: Workspace) -> str:
+        """The prompt of a sub-agent that works in `workspace`."""
+        assert new.profile is not None, "a sub-agent has one"
+        here = self.tools.shared.isolation.environment_for(workspace, self.environment)
+        system = child_prompt(self._facts(new, rules, tools, here), new.profile)
+        return self.tools.with_instructions(system, new, tools)
+
+    def _facts(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], here: Environment) -> PromptFacts:
+        window, searches = new.provider.window, not search_missing(new.profile, tools, rules)
+        listed = listed_tools(tools, window)
+        facts = PromptFacts(here, listed, new.targets, window, self.instructions)
+        return msgspec.structs.replace(facts, known_tools=rules.tools, searches=searches)

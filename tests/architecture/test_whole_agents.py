@@ -1,0 +1,51 @@
+"""An agent is complete when it is made. Afterwards only what does its work changes it, and others call its methods."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture.test_files import PROJECT, parsed, python_files
+
+PACKAGE = PROJECT / "friday_cli"
+WORKING = ("core/agent/", "core/subagents/", "external_agents/")
+"""The rooms that do the work of agents: the loop, the runs around it, and other programs as agents."""
+NAMES = ("agent", "_agent", "child", "conversation", "parent", "root", "_root")
+"""What agents and conversations are called."""
+CHANGES = ("append", "clear", "extend", "insert", "pop", "setdefault", "update")
+
+
+def fields() -> set[str]:
+    """The fields of an agent and of its conversation."""
+    tree = parsed(PACKAGE / "core/agent/agent.py")
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in ("Agent", "Conversation")]
+    return {ast.unparse(line.target) for found in classes for line in found.body if isinstance(line, ast.AnnAssign)}
+
+
+def changed(tree: ast.Module) -> Iterator[ast.expr]:
+    """What a module assigns to, or changes by a method."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from (
+                t for target in node.targets for t in (target.elts if isinstance(target, ast.Tuple) else [target])
+            )
+        elif isinstance(node, ast.AugAssign):
+            yield node.target
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            yield node.func.value
+
+
+def test_nothing_of_an_agent_is_set_from_outside() -> None:
+    known, found = fields(), []
+    assert {"history", "start_events", "usage"} <= known
+    for file in python_files("friday_cli"):
+        place = file.relative_to(PACKAGE).as_posix()
+        if place.startswith((*WORKING, "view/", "store/", "telemetry/")):  # the last three have agents of their own
+            continue
+        for target in changed(parsed(file)):
+            held = target.value if isinstance(target, ast.Subscript) else target
+            if not isinstance(held, ast.Attribute) or held.attr not in known:
+                continue
+            if ast.unparse(held.value).rpartition(".")[2] in NAMES:
+                found.append(f"{place}:{target.lineno} {ast.unparse(held)}")
+    assert found == []
