@@ -42,17 +42,9 @@ from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents import resume
 from friday_cli.core.subagents.driver import Driver, ModelDriver
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
-from friday_cli.core.subagents.resume import (
-    EarlierRuns,
-    budget_left,
-    earlier_runs,
-    is_new_prefix,
-    prefix_of,
-    resumed,
-    with_earlier,
-)
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
@@ -386,7 +378,7 @@ class Bench:
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         records = replay(await self.log.history())
-        tokens, cost = budget_left(records, path, more=spec.limits.tokens)
+        tokens, cost = resume.budget_left(records, path, more=spec.limits.tokens)
         again = msgspec.structs.replace(
             spec,
             profile=records[path].profile,
@@ -404,10 +396,10 @@ class Bench:
         agent.conversation.tools = {
             name: t for name, t in agent.conversation.tools.items() if name in records[path].newest_start.tools
         }
-        if is_new_prefix(agent.conversation, records[path]):
-            agent.start_events.append(prefix_of(agent.conversation))
-        earlier = take_up(agent, records, resumed(agent.conversation, records[path]))
-        with_earlier(agent.budget, earlier)
+        if resume.is_new_prefix(agent.conversation, records[path]):
+            agent.start_events.append(resume.prefix_of(agent.conversation))
+        earlier = take_up(agent, records, resume.resumed(agent.conversation, records[path]))
+        resume.with_earlier(agent.budget, earlier)
         self.agents.setdefault(path, agent)
         return agent
 
@@ -539,11 +531,11 @@ class Bench:
         return [r for r in self.model.requests if r.agent == path]
 
 
-def take_up(agent: Agent, records: Mapping[str, AgentRecord], conversation: Conversation) -> EarlierRuns:
+def take_up(agent: Agent, records: Mapping[str, AgentRecord], conversation: Conversation) -> resume.EarlierRuns:
     """Let an agent that is made continue as its log has it."""
-    earlier = earlier_runs(records, agent.path)
-    agent.conversation, agent.run, agent.receipt_builder = conversation, earlier.run, earlier.receipt_builder
-    agent.usage, agent.below = earlier.usage, earlier.below
+    earlier, agent.conversation = resume.earlier_runs(records, agent.path), conversation
+    agent.usage, agent.below, agent.run = earlier.usage, earlier.below, earlier.run
+    agent.receipt_builder = earlier.receipt_builder
     agent.inbox.rewind(earlier.unread)
     return earlier
 

@@ -13,20 +13,20 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Notice
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 
-from .project_programs import ProjectPrograms
-from .server_effects import ServerEffects
-
 if TYPE_CHECKING:
     from friday_cli.mcp.connection import ServerStream
     from friday_cli.mcp.entry import ServerEntry
     from friday_cli.mcp.pool import ServerPool
+
+    from .project_programs import ProjectPrograms
+    from .server_effects import ServerEffects
 
 PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
 """Variables of ours that a server gets."""
 
 
 def open_servers(
-    entries: Sequence[ServerEntry], programs: ProjectPrograms, log: Log, *, output_chars: int
+    entries: Sequence[ServerEntry], programs: Callable[[], ProjectPrograms], log: Log, *, output_chars: int
 ) -> ServerPool | None:
     """The servers of a session, None if it has none. `programs` says which of a project's may be started. Nothing is started or
     connected."""
@@ -36,7 +36,10 @@ def open_servers(
     from friday_cli.mcp.connection import ConnectionHost
     from friday_cli.mcp.pool import ServerPool
 
-    programs.watch((), entries)
+    from .server_effects import ServerEffects
+
+    known = programs()
+    known.watch((), entries)
     reporting: set[asyncio.Task[None]] = set()
 
     async def write(text: str) -> None:
@@ -48,10 +51,10 @@ def open_servers(
         reporting.add(task)
         task.add_done_callback(reporting.discard)
 
-    roots = [root.as_uri() for root in programs.workspace.roots]
-    effects = ServerEffects(programs.workspace, report)
-    host = ConnectionHost(server_starter(programs, effects), roots=roots, report=report, observed=effects.observed)
-    return ServerPool(entries, host, CatalogCache(programs.env), output_chars=output_chars)
+    roots = [root.as_uri() for root in known.workspace.roots]
+    effects = ServerEffects(known.workspace, report)
+    host = ConnectionHost(server_starter(known, effects), roots=roots, report=report, observed=effects.observed)
+    return ServerPool(entries, host, CatalogCache(known.env), output_chars=output_chars)
 
 
 def server_starter(

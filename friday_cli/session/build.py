@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,6 @@ from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import AgentTools
 from friday_cli.agents.drivers import Drivers
 from friday_cli.agents.isolation import WorktreeIsolation
-from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
 from friday_cli.agents.shared_resources import SharedResources
@@ -56,6 +55,7 @@ from .watching import taint_of, telemetry_of, watcher
 from .workspace_found import workspace_found
 
 if TYPE_CHECKING:
+    from friday_cli.agents.project_programs import ProjectPrograms
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
@@ -80,7 +80,7 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
     services = _services(options, context, storage, workspace, providers)
     code = code_checks(context, storage.log, workspace)
     services.code = around.live(code)  # what servers said is in recorded results
-    programs = _programs(context, workspace)
+    programs = cache(partial(_programs, context, workspace))
     shared = SharedResources(
         services=services,
         isolation=_isolation(options, context, services, storage.id),
@@ -213,12 +213,14 @@ def _sub_agents(
 
 def _programs(context: OpenContext, workspace: LocalWorkspace) -> ProjectPrograms:
     """Which programs of the project may run."""
+    from friday_cli.agents.project_programs import ProjectPrograms  # most sessions have neither hooks nor servers
+
     apart, unconfined = context.trust.root != context.root, context.settings.sandbox.kind == "none"
     return ProjectPrograms(context.trust, workspace, context.env, apart=apart, unconfined=unconfined)
 
 
 def _hooks(
-    options: Options, context: OpenContext, session: str, tools: AgentTools, programs: ProjectPrograms
+    options: Options, context: OpenContext, session: str, tools: AgentTools, programs: Callable[[], ProjectPrograms]
 ) -> Hooks | None:
     """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
     project, env, program = context.trust, context.env, options.program
@@ -228,7 +230,7 @@ def _hooks(
         return None
     from friday_cli.agents.hooks.setup import make_hooks
 
-    made, problems = make_hooks(project, env, tools, session=session, programs=programs, program=program)
+    made, problems = make_hooks(project, env, tools, session=session, programs=programs(), program=program)
     context.notices += (*problems,)
     return made
 

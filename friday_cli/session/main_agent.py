@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from friday_cli.core.agent.agent import StopRun
-from friday_cli.core.agent.cache_refresh import CacheKeeper, keeper_of
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
@@ -31,6 +30,7 @@ from .parts import SessionParts
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from friday_cli.core.agent.cache_refresh import CacheKeeper
     from friday_cli.extensions.tool_lists import Restriction
 
     from .rewind_result import RewindResult
@@ -109,6 +109,8 @@ class MainAgent:
 
     def _keep_cache(self) -> None:
         """The run ended: keep the service's cache of the conversation for the time that the person set."""
+        from friday_cli.core.agent.cache_refresh import keeper_of  # only where it is set
+
         if not self._tree.closed:
             self._keeper = keeper_of(self.agent, self._parts.shared.services, self._keep_warm_s)
 

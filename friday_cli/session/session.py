@@ -30,7 +30,6 @@ from .main_agent import MainAgent, PromptExtras
 from .open import open_session
 from .open_context import Options
 from .parts import SessionParts
-from .person_takeover import PersonTakeover
 from .port import RunName, SessionFacts
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from .commands import Command
     from .context_size import ContextSize
     from .permissions import SessionPermissions
+    from .person_takeover import PersonTakeover
     from .program_calls import ProgramCalls
     from .rewind import Rewinder
 
@@ -80,7 +80,6 @@ class Session:
             from .program_calls import ProgramCalls
 
             self.program = ProgramCalls(parts.caller, self._main, parts)
-        self.takeover: PersonTakeover = PersonTakeover(parts, self.start_agent)
         self.skills: PersonSkills = PersonSkills(parts.shared.skills, self._main.agent)
 
     @classmethod
@@ -172,6 +171,13 @@ class Session:
         FridayError if the model did not produce a summary.
         """
         return await self._main.compact(instructions)
+
+    @cached_property
+    def takeover(self) -> PersonTakeover:
+        """Takes sub-agents over for the person."""
+        from .person_takeover import PersonTakeover
+
+        return PersonTakeover(self._parts, self.start_agent)
 
     @cached_property
     def rewind(self) -> Rewinder:

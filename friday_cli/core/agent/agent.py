@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -34,7 +34,9 @@ from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace
 from .inbox import Inbox
 from .prefix_check import LastRequest
-from .takeover import Takeover
+
+if TYPE_CHECKING:
+    from .takeover import Takeover
 
 Source = Literal["person", "parent", "harness"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -20,9 +20,11 @@ from ..protocol.events import (
     QuestionAsked,
 )
 from ..protocol.plan import PLAN_CHOICES, PLAN_MODES
-from .call_check import CallCheck
 from .decision import Mode
 from .rule import Rule, RuleInput, parse_rule
+
+if TYPE_CHECKING:
+    from .call_check import CallCheck
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

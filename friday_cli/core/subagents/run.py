@@ -22,7 +22,6 @@ from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, estimate_message, user
 from ..protocol.run_result import RunResult
 from .node import AgentRun, Phase
-from .takeover import end_takeover
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -217,7 +216,10 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     agent.slot.release()
     await tree.stop_children(node, stopped=outcome.status == "cancelled")
     await node.driver.close()
-    await end_takeover(agent, services.log)
+    if agent.takeover is not None:
+        from .takeover import end_takeover  # few agents are taken over
+
+        await end_takeover(agent, agent.takeover, services.log)
     try:
         warnings = await agent.workspace.release(agent.path)
         if warnings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..agent.agent import Agent, Source
+from ..agent.agent import Agent
 from ..agent.takeover import Takeover
 from ..eventlog.log import Log
 from ..protocol.agent_path import depth_of
@@ -17,12 +17,6 @@ def begin_takeover(agent: Agent, log: Log) -> TakenOver:
     taken = agent.takeover = Takeover(log.now())
     agent.receipt_builder.add_person(taken.part(0.0))
     return TakenOver(taken.since)
-
-
-def on_message(agent: Agent, text: str, source: Source) -> None:
-    """The agent got a message, which it answers if it is of the person who has taken it over."""
-    if source == "person" and agent.takeover is not None:
-        agent.takeover.say(text)
 
 
 async def take_over(node: AgentRun, log: Log) -> None:
@@ -52,10 +46,10 @@ async def hand_back(node: AgentRun, log: Log, result: str) -> None:
     await _record(node.agent, taken, log)
 
 
-async def end_takeover(agent: Agent, log: Log) -> None:
+async def end_takeover(agent: Agent, taken: Takeover, log: Log) -> None:
     """The run of the agent ends: a person who has it has it no longer."""
-    taken, agent.takeover = agent.takeover, None
-    if taken is not None and not taken.over:
+    agent.takeover = None
+    if not taken.over:
         await _record(agent, taken, log)
 
 

@@ -22,7 +22,6 @@ from .node import AgentRun, AgentSummary, ChildNumbers, Phase, SpawnEstimate, Su
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
-from .takeover import begin_takeover, on_message
 
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree", "stop_for"]
 
@@ -100,8 +99,6 @@ class SubagentTree:
         """The runs at and below `path` that have not ended."""
         return [n for n in self._nodes.values() if is_under(n.path, path) and not n.ended]
 
-    # ---- starting and waiting --------------------------------------------------
-
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
@@ -144,6 +141,8 @@ class SubagentTree:
         agent.texts.clear()
         agent.receipt_builder.begin()
         if spec.with_person:
+            from .takeover import begin_takeover  # few agents are taken over
+
             agent.log_at_start(begin_takeover(agent, self.services.log))
         if message is not None:
             agent.conversation.history.append(message)
@@ -201,11 +200,10 @@ class SubagentTree:
         if node is None or node.leaving or (node.phase is Phase.WRAPPING_UP and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
-        on_message(node.agent, text, source)
+        if source == "person" and node.agent.takeover is not None:
+            node.agent.takeover.say(text)
         if source == "person":
             await self.notifier.notify_parent(path, notices.steered(path, node.agent.profile, text))
-
-    # ---- stopping --------------------------------------------------------------
 
     async def stop(
         self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted", keep: bool = False
@@ -259,8 +257,6 @@ class SubagentTree:
         """The nearest running descendants of an agent."""
         below = [p for p in self._nodes if p != path and is_under(p, path)]
         return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
-
-    # ---- called by the runs ----------------------------------------------------
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
         """Stop the children of a run that ends: if it is stopped itself those it does not keep, else those it waited for."""

@@ -9,7 +9,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -21,11 +21,13 @@ from friday_cli.core.text.diff import difference
 
 from ..fs.change_detection import FileEffect
 from ..fs.transaction import LINK, FileContent, PendingChange, leaves_empty
-from ..process.command import ProtectedChanges
-from ..sandbox.tamper_check import KEPT, ScannedFile
 from .blobs import MEGABYTE, Blobs
 from .file_state import ABSENT, FileState, encode_path, file_state, text_of
 from .snapshot import Snapshot, SnapshotChange
+
+if TYPE_CHECKING:
+    from ..process.command import ProtectedChanges
+    from ..sandbox.tamper_check import ScannedFile
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,7 +39,6 @@ GRACE_S = 3.0
 VERIFY_S = 0.2
 """Seconds without a command until a complete scan for changes that the kernel did not report."""
 _NOT_SAVED = "it could not be saved"
-_TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
 """The state that commands left a file in if it is not known; no file is in it."""
 
@@ -222,13 +223,16 @@ class CheckpointRecorder:
 
     async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
         """Record what a command of `agent` did to protected files that the snapshot does not include, such as git's."""
+        from ..sandbox.tamper_check import KEPT  # it looks only while commands run
+
+        too_large = f"it was larger than {KEPT // 1024} kB"
         rows = []
         for path, (old, new) in changes.items():
             before, after = _scanned(old), _scanned(new)
             kept = await asyncio.to_thread(
                 self.save, self._label(path), before, after.digest, after.mode, durable=False
             )
-            rows.append(msgspec.structs.replace(kept, lost=_TOO_LARGE) if before.mode and before.data is None else kept)
+            rows.append(msgspec.structs.replace(kept, lost=too_large) if before.mode and before.data is None else kept)
         await self.record(agent, tuple(rows), "command")
 
     async def close(self) -> None:
