@@ -233,8 +233,8 @@ def play(count: int, seed: int, say: Callable[[str], object] = _say) -> list[str
             say(f"{one}")
             try:
                 one.play()
-            except AssertionError as error:
-                wrong.append(f"{one}: {error}")
+            except Exception as error:
+                wrong.append(f"{one}: {error!r}")
                 say(f"WRONG {wrong[-1]}")
                 for pid in place.processes():
                     with suppress(ProcessLookupError):
@@ -271,10 +271,8 @@ def play_cap(count: int, seed: int, say: Callable[[str], object] = _say) -> list
         killed: set[int] = set()
         for _ in range(count // 2):
             time.sleep(rng.uniform(0, 0.3))
-            owners = [
-                pid for name in session_socket.sessions(place.env) if (pid := place.owner(name)) and pid not in killed
-            ]
-            if owners:
+            owners = until(lambda: _others(place, killed) or all(p.poll() is not None for p in begun), "an owner")
+            if isinstance(owners, list):
                 killed.add(chosen := rng.choice(owners))
                 with suppress(ProcessLookupError):
                     os.kill(chosen, signal.SIGKILL)
@@ -289,6 +287,12 @@ def play_cap(count: int, seed: int, say: Callable[[str], object] = _say) -> list
             f"{count} sessions, {len(killed)} killed, seed {seed}: ${paid:.2f} by the service's count, books ${used:.2f}, held ${held:.2f}; {len(wrong)} wrong"
         )
     return wrong
+
+
+def _others(place: World, killed: set[int]) -> list[int]:
+    """The processes that own a session and were not killed."""
+    owners = (place.owner(name) for name in session_socket.sessions(place.env))
+    return [pid for pid in owners if pid and pid not in killed and not gone(pid)]
 
 
 def main() -> int:

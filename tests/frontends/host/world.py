@@ -109,6 +109,7 @@ class Watcher:
         self._session, self._env = session, env
         self._loop = asyncio.new_event_loop()
         self._remote: RemoteSession | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._read()), daemon=True)
         self._thread.start()
 
@@ -118,12 +119,16 @@ class Watcher:
             async for envelope in self._remote.events():
                 if envelope.seq is not None:
                     self.seen.append(envelope)
-            await self._remote.close()
+            await (self._leaving or self._remote.close())
 
     def leave(self) -> None:
         """Go away from an owner that goes on."""
-        if self._remote is not None:
-            asyncio.run_coroutine_threadsafe(self._remote.close(), self._loop).result(WAIT_S)
+
+        def close() -> None:
+            if self._remote is not None:
+                self._leaving = self._loop.create_task(self._remote.close())
+
+        self._loop.call_soon_threadsafe(close)
 
     def end(self) -> list[Envelope]:
         """All that it saw, when the owner has ended or it has left."""
