@@ -105,7 +105,7 @@ def check(
     trust: bool = _TRUST,
     as_json: bool = JSON,
 ) -> None:
-    """Show what language servers report about files, or about their changes.
+    """Show what language servers report about files or changes.
 
     Exit code 0: no problems; 1: problems; 6: not known.
     """
