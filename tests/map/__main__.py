@@ -2,7 +2,7 @@
 
 kill: `kill -9` at ten random moments. quota: the service refuses from request 700 on. equal: 2,000 equal items. cost: processor
 time and memory. caps: a hundred random batches never pass their caps. books: 50 batches with random kills and filling disks. deferred: 20 kills
-of a batch whose requests go by batches of the service, for each vendor.
+of a batch whose requests go by batches of the service, for each vendor, to its end and to a cap.
 """
 
 from __future__ import annotations
@@ -225,10 +225,12 @@ def books(runs: int = 50) -> Sequence[str]:
 
 
 def deferred() -> Sequence[str]:
-    """Batches of the service, with 20 kills for each vendor."""
+    """Batches of the service, with 20 kills for each vendor, and again under a cap that is reached."""
     from tests.map.deferred import run_deferred
 
-    return [*run_deferred(vendor="anthropic"), *run_deferred(vendor="openai", seed=2)]
+    whole = [*run_deferred(vendor="anthropic"), *run_deferred(vendor="openai", seed=2)]
+    small = [run_deferred(300, 20, vendor, parallel=60, seed=3, cap=0.1) for vendor in ("anthropic", "openai")]
+    return [*whole, *(problem for problems in small for problem in problems)]
 
 
 CHECKS: tuple[Callable[[], Sequence[str]], ...] = (kill, quota, equal, cost, caps, books, deferred)

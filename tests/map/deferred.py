@@ -96,8 +96,8 @@ class Faults:
 class DeferredPlace:
     """A folder with `count` items, and settings that name the service."""
 
-    def __init__(self, folder: Path, service: BatchService, vendor: str, count: int) -> None:
-        self.project, self.home = folder / "project", folder / "home"
+    def __init__(self, folder: Path, service: BatchService, vendor: str, count: int, cap: float) -> None:
+        self.project, self.home, self.cap = folder / "project", folder / "home", cap
         self.project.mkdir()
         self.home.mkdir()
         (self.project / "items.jsonl").write_text(lines(count))
@@ -107,7 +107,7 @@ class DeferredPlace:
 
     def start(self, parallel: int) -> subprocess.Popen[str]:
         """Start the batch, or go on with it."""
-        argv = ["map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", str(CAP), "--yes"]
+        argv = ["map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", str(self.cap), "--yes"]
         argv += ["--sample", "0", "--deferred", "--parallel", str(parallel), "--output", "out.jsonl"]
         return subprocess.Popen(
             [sys.executable, "-m", "friday_cli", *argv],
@@ -145,12 +145,18 @@ class DeferredPlace:
 
 
 def run_deferred(
-    count: int = 2_000, kills: int = 20, vendor: str = "anthropic", *, parallel: int = 250, seed: int = 1
+    count: int = 2_000,
+    kills: int = 20,
+    vendor: str = "anthropic",
+    *,
+    parallel: int = 250,
+    seed: int = 1,
+    cap: float = CAP,
 ) -> Sequence[str]:
-    """Run a batch to its end through kills. Returns what is wrong with its books."""
+    """Run a batch to its end, or to its `cap` in US dollars, through kills. Returns what is wrong with its books."""
     rng = random.Random(seed)
     with TemporaryDirectory() as folder, batch_service() as service:
-        at = DeferredPlace(Path(folder), service, vendor, count)
+        at = DeferredPlace(Path(folder), service, vendor, count, cap)
         faults, killer = Faults(service, rng, cancelled=3), Killer(service, rng, kills, every=2)
         service.cut = 2
         begun, starts, out = time.monotonic(), 0, ""
@@ -159,7 +165,10 @@ def run_deferred(
             killer.process = process = at.start(parallel)
             out, _ = process.communicate(timeout=900)
             killer.process = None
-            if process.returncode != -signal.SIGKILL and all(row["state"] != "waiting" for row in at.results()):
+            over = killer.left <= 0 and "has no room" in out
+            if process.returncode != -signal.SIGKILL and (
+                over or all(row["state"] != "waiting" for row in at.results())
+            ):
                 break
         states = Counter(row["state"] for row in at.results())
         print(f"  {vendor}: {count} items, {kills - killer.left} kills, {starts} starts, {len(service.batches)} batches,"
@@ -174,7 +183,7 @@ def _problems(at: DeferredPlace, service: BatchService, faults: Faults) -> list[
     """What is wrong with the books and the results of an ended batch."""
     spent, left, held = at.books()
     twice = {item: n for item, n in faults.served.items() if n > 1}
-    print(f"  charged ${spent:.6f}, the service counted ${service.paid:.6f} of ${CAP:g}; {len(twice)} served twice")
+    print(f"  charged ${spent:.6f}, the service counted ${service.paid:.6f} of ${at.cap:g}; {len(twice)} served twice")
     problems = []
     if abs(spent - service.paid) > 1e-6:
         problems.append(f"charged ${spent:.6f}, counted ${service.paid:.6f}")
@@ -183,11 +192,12 @@ def _problems(at: DeferredPlace, service: BatchService, faults: Faults) -> list[
             problems.append(f"{name}: ${found:.6f}, counted ${service.paid:.6f}")
     if twice:
         problems.append(f"served and paid twice: {dict(list(twice.items())[:5])}")
-    if service.paid > CAP or left or held:
-        problems.append(f"${service.paid} of ${CAP}; {left} batches open, ${held} held")
+    if service.paid > at.cap or left or held:
+        problems.append(f"${service.paid} of ${at.cap}; {left} batches open, ${held} held")
     rows = at.results()
     failed = {row["fields"]["id"] for row in rows if row["state"] == "failed"}
     done = sum(row["state"] == "done" for row in rows)
-    if failed != faults.invalid or done != len(rows) - len(failed):
+    whole = at.cap == CAP
+    if not failed <= faults.invalid or (whole and (failed != faults.invalid or done != len(rows) - len(failed))):
         problems.append(f"{done} done, {len(failed)} failed of {len(rows)}; {len(faults.invalid)} are invalid")
     return problems
