@@ -174,7 +174,7 @@ class CodeChecks:
             return _result(task)
         self._late.setdefault(agent, []).append(task)
         states = {one.name: one.state for one in self.servers.states()}
-        waiting = [name for name, state in states.items() if state in ("starts", "runs")]
+        waiting = [name for name, state in states.items() if state in ("starts", "runs")] or list(states)
         why = "it is still starting" if "starts" in states.values() else f"no answer within {wait_s:g} s"
         return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result will report it")] if waiting else []
 

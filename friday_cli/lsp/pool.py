@@ -184,9 +184,11 @@ class RunningServer:
             raise NotKnown(f"it did not start: {error}{self._said()}") from None
 
     def _said(self) -> str:
-        """The last line that it wrote to its standard error output."""
-        lines = self._stream.errors.splitlines() if self._stream is not None else []
-        return f" ({sanitize_line(lines[-1], 200)})" if lines else ""
+        """The last line that it wrote to its standard error output, else its exit code."""
+        if self._stream is None:
+            return ""
+        lines, code = self._stream.errors.splitlines(), self._stream.exit_code
+        return f" ({sanitize_line(lines[-1], 200)})" if lines else f" (exit code {code})" if code else ""
 
     async def give_up(self, reason: str) -> None:
         """End it because it does not answer; that counts as an end of its own."""

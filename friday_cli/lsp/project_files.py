@@ -23,7 +23,11 @@ _DEFINES = re.compile(
     r"^(\s*)(?:(?:export|default|declare|pub(?:\([^)]*\))?|public|private|protected|static|async|abstract|final|override|readonly)\s+)*"
     r"(?:def|class|function|func|fn|interface|type|struct|enum|trait|const|let|var|namespace)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
 )
-_BINDS = re.compile(r"^(\s*)(?:[a-z]+\s+)?([A-Za-z_]\w*)\s*(?:[:=]|\()")
+_BINDS = re.compile(
+    r"^(\s*)(?:(?!(?:return|await|yield|throw|raise|new|delete|else|case|not|in|if|while)\b)[A-Za-z_](?:\w|::|[<>,\[\]])*\s+[*&]*){0,5}"
+    r"([A-Za-z_]\w*)\s*(?:[:=]|\()"
+)
+"""Also `static int add(`, as in C, Java and C#."""
 _WORDS = frozenset(
     ("assert", "await", "case", "catch", "elif", "else", "except", "finally", "for", "from", "import", "match", "print",
      "raise", "return", "self", "super", "switch", "this", "throw", "try", "while", "with", "yield", "__init__", "if")

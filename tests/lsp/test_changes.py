@@ -67,6 +67,19 @@ async def test_a_broken_signature_is_told_with_the_files_that_use_it(project: Ha
     assert code == ["code: script: 2 new problems left", *(f"code: {line}" for line in lines[1:])]
 
 
+@pytest.mark.parametrize(("report", "reached"), [("error", 0), ("off", 2)])
+async def test_a_model_that_reads_it_mends_before_the_next_run_of_the_tests(
+    report: str, reached: int, project: Harness
+) -> None:
+    """Twenty refactorings with a real server: `python -m tests.counterparts lsp --only refactorings`."""
+    mends = does(runs("sed -i 's/area 1/area 2/' one.bad two.bad"))
+    tests = does(runs("cat *.bad | grep -c 'use area 1'"))
+    change = does(runs("sed -i 's/area 1/area 2/' model.bad"))
+    flags = TRUSTED["flags"] | {"lsp.report": report}
+    results, _, _ = await told(project, {"when": "one.bad:1 ", **mends}, change, tests, says("done"), flags=flags)
+    assert results[-1].startswith(f"{reached}\n")
+
+
 async def test_one_check_for_a_whole_reply(project: Harness) -> None:
     read = does(*(("read_file", {"path": name}) for name in ("model.bad", "one.bad", "two.bad")))
     whole = does(edits("area 1", "area 2"), edits("area 1", "area 2", "one.bad"), edits("area 1", "area 2", "two.bad"))

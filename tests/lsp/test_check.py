@@ -16,6 +16,7 @@ from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
 from friday_cli.lsp.check import ChangedText, check_change
 from friday_cli.lsp.connection import LanguageServer, NoAnswer, NotKnown
 from friday_cli.lsp.problems import compare
+from friday_cli.lsp.project_files import changed_names
 
 SCRIPT = Path(__file__).with_name("scripted_server.py")
 OLD, WORSE, FIXED = "a\nBAD old\n", "first\na\nBAD old\nBAD new\n", "a\nfine\n"
@@ -137,3 +138,20 @@ def test_every_problem_is_new_or_left_and_moved_ones_are_left(old: list[str], ne
     if sorted(old) == sorted(new):
         assert not check.new
         assert not check.fixed
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("def area(a: int) -> int:", "area"),
+        ("export async function area(a: number) {", "area"),
+        ("func area(a int) int {", "area"),
+        ("static inline int area(int a);", "area"),
+        ("std::vector<int> area(int a) {", "area"),
+        ("  public List<String> area(int a) {", "area"),
+        ("AREA: int = 1", "AREA"),
+        ("    return area(1)", None),
+    ],
+)
+def test_the_name_that_a_changed_line_defines(line: str, name: str | None) -> None:
+    assert changed_names(Path("a.x"), line, f"{line} # changed") == ([name] if name else [])
