@@ -108,7 +108,7 @@ def _run(name: str, home: Path, argv: list[str], check: Any) -> list[str]:
         print(
             f"    {took:.1f} s, {model.work} + {model.others} requests, {agent['turns']} turns, {agent['error'] or agent['result']!r}"
         )
-        for line in ("files", "commands", "reported", "refused", "unknown", "warnings"):
+        for line in ("files", "reported", "confirmed", "unreported", "refused", "unknown", "warnings"):
             print(f"      {line}: {agent['receipt'].get(line)}")
         return problems + check(agent, model, document)
 
