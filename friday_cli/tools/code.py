@@ -96,6 +96,7 @@ class CodeTools:
                 TOOLS[RENAME_SYMBOL],
                 args=RenameArguments,
                 subjects=self._touched,
+                only_shows=lambda args: not args.apply,
                 title=lambda args: f"{args.name} -> {args.new_name}{'' if args.apply else ' (preview)'}",
                 description="Rename a name in all files. Shows the diff; call it again with `apply` to write it, all or none.",
             ),
@@ -205,6 +206,10 @@ class CodeTools:
             raise ToolError(f"Not known: {error}.", hint="Use grep and edit_file.") from None
         if not texts:
             raise ToolError(f"Nothing would change: {args.name} is not used.")
+        if hidden := ctx.withheld([ctx.workspace.label(path) for path in texts]):
+            raise ToolError(
+                f"It would change {pluralize(len(hidden), 'file')} that you may not read. Nothing was changed."
+            )
         self._renames[_key(args, ctx.workspace)] = _Rename(texts)
         _, shown = await asyncio.to_thread(_diffs, ctx.workspace, texts)
         text = "\n".join(f"{one.path}\n{one.diff}" for one in shown)

@@ -33,7 +33,7 @@ async def test_what_a_delegation_used_is_the_forecast_of_the_next(harness: Harne
     unknown, known = found[first.id], found[session.id]
     assert unknown.usual() == "usual cost unknown (no runs yet)"
     assert (known.runs, known.others) == (1, 0)
-    assert "(1 run)" in known.usual()
+    assert known.usual().endswith(" last time")
     assert known.line() in envelope.event.reason
     (given,) = (one["friday"]["estimate"]["usual"] for one in recorder.inputs())
     assert (given[0]["runs"], given[0]["suggested_tokens"]) == (1, known.suggested_tokens)

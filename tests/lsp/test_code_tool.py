@@ -95,6 +95,15 @@ async def test_a_rename_is_shown_then_written_in_all_files_and_rewound(project: 
     assert everything(project.project) == before
 
 
+async def test_a_rename_that_only_shows_needs_the_rights_of_reading(project: Harness) -> None:
+    shown, written = await results(project, does(rename()), does(rename(apply=True)), mode="ask")
+    assert shown[0] == "ok"
+    assert "3 files would change" in shown[1]
+    assert written[0] == "denied"
+    (kept,) = await results(project, does(rename()), deny=("read_file(one.bad)",))
+    assert kept == ("error", "It would change 1 file that you may not read. Nothing was changed.")
+
+
 @pytest.mark.parametrize(
     ("fault", "deny", "why"),
     [

@@ -33,7 +33,7 @@ async def require_permission(
     agent: Agent, services: Services, sent: ToolCall, known: UnderstoodCall, wanted: RuleInput, hooked: HookOutcome
 ) -> Permit:
     """Wait until a call may run. `sent` is as the model sent it, `hooked` what its hooks said. Raises PermissionDenied with
-    the reason, StopRun when a hook stops the run."""
+    the reason, StopRun when a hook stops the run, and, before a person is asked, what the change of a file fails with."""
     check = CallCheck(wanted, known.arguments, agent.rules, services.taint, hooked.grant, _by_hooks(hooked))
     permission = check.decide_now()
     if permission.decision == "ask" and services.hooks is not None:
@@ -78,13 +78,14 @@ def _by_hooks(hooked: HookOutcome) -> PermissionDecision:
 
 
 async def _change(agent: Agent, known: UnderstoodCall) -> DiffDisplay | None:
-    """What a call would change in its file; None if it changes none, or cannot."""
+    """What a call would change in its file, None if it changes none. Raises FridayError for a call that would fail: a person
+    is not asked about it."""
     if known.tool.change is None:
         return None
     try:
         return await known.tool.change(known.workspace, agent.seen, known.args)
     except FridayError:
-        return None  # the call says why, if it is allowed
+        raise
     except Exception:  # the question is more important than its picture; the log file has the traceback
         log.exception("the change of %s cannot be shown", known.tool.name)
         return None

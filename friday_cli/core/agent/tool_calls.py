@@ -293,7 +293,7 @@ class _Call:
     def _text(self) -> str:
         """The result as the model reads it."""
         ran = self._edited and self._status != "denied"
-        edited = f"[The user changed the command before it ran. It was: {self._edited}]" if ran else ""
+        edited = f"[The user changed the command before it ran. This ran: {self._edited}]" if ran else ""
         return "\n".join(filter(None, (self._output.text, edited, *self._notes)))
 
     def _log_end(self) -> None:

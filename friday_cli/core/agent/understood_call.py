@@ -69,7 +69,7 @@ def as_understood(agent: Agent, tool: Tool, arguments: dict[str, Any]) -> Unders
     sandbox_access, justification = tool.sandbox_access(args, workspace)
     wanted = RuleInput(
         tool.name,
-        tool.effect,
+        "read" if tool.only_shows(args) else tool.effect,
         subjects,
         tool.script(args, workspace),
         sandbox_access=sandbox_access,

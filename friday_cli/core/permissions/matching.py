@@ -56,7 +56,7 @@ def effects_of(call: RuleInput, tools: ToolCatalog) -> Iterator[CallEffect]:
     """What a call does, as far as it is declared or can be read. Nothing is known of a tool of a server or a program."""
     row = tools.rows.get(call.tool)
     if row is not None and row.effects:
-        first = row.effects[0].effect
+        first = row.effects[0].effect if call.effect == row.effect else call.effect  # a call that only shows reads
         yield CallEffect(first, _parts(call) if first == "run" else call.subjects)
     yield from call.also
     steps = call.script.steps if call.script else ()

@@ -39,14 +39,17 @@ class Forecast(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if self.tokens is None else round(self.tokens.p95)
 
     def usual(self) -> str:
-        """For people: `usually $0.08 to $0.31, 1m 00s to 4m 00s (38 runs)`, or that it is unknown."""
+        """For people: `usually $0.08 to $0.31, 1m 00s to 4m 00s (38 runs)`, what the only run took, or that it is unknown."""
         if self.tokens is None or self.time_s is None:
             return "usual cost unknown (no runs yet)"
+        if self.runs + self.others == 1:  # half of one run is that run
+            spent = _tokens(self.tokens.p50) + " tokens" if self.cost_usd is None else _dollars(self.cost_usd.p50)
+            whose = "last time" if self.runs else "once, with another profile"
+            return f"took {spent}, {seconds(self.time_s.p50)} {whose}"
         unpriced = _span(self.tokens, _tokens) + " tokens"
         spent = unpriced if self.cost_usd is None else _span(self.cost_usd, _dollars)
-        based = (
-            pluralize(self.runs, "run") if self.runs else f"no runs yet; {self.others} of other profiles on this model"
-        )
+        own = pluralize(self.runs, "run") if self.runs else "no runs yet"
+        based = own if self.runs > 1 else f"{own}; {self.others} of other profiles on this model"
         return f"usually {spent}, {_span(self.time_s, seconds)} ({based})"
 
     def line(self) -> str:

@@ -111,6 +111,8 @@ class Tool(msgspec.Struct, frozen=True):
     """The call (name and arguments) that a call of this tool is treated as, from the permission on."""
     change: Callable[[Workspace, KnownFiles, Any], Awaitable[DiffDisplay | None]] | None = None
     """What the call would change in its file. It changes nothing, and raises FridayError."""
+    only_shows: Callable[[Any], bool] = lambda args: False
+    """Whether a call that could change files only shows what it would change: it is judged as reading."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for an effect of an argument that the tool does not have: nothing would hold for it."""

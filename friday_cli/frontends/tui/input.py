@@ -109,6 +109,9 @@ class InputController:
             pass
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)
+        elif not chat.composer.queue.empty:  # what was typed before comes first
+            self._queue(draft)
+            self.send_waiting()
         else:
             await self.send(draft.text, draft)
 

@@ -138,6 +138,7 @@ class ScreenRefresher:
             pane=panel.has_class("shown"),
             queued=not composer.queue.empty,
             chosen=panel.agents.selected,
+            asked=chat.approval.keys_hint,
         )
         facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._services.keys.chosen))
         chat.status.show(facts, chat.body.context.renderer.styles)

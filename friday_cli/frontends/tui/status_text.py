@@ -65,8 +65,8 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
 
 
 Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", "welcome", ""]
-"""Where the keys go: "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, "" any
-other field."""
+"""Where the keys go: "whole" is a sub-agent's transcript that fills the screen, "panel" what an agent asks, "words" the field of
+an answer, "" any other field."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
@@ -75,7 +75,6 @@ _HINTS: dict[Place, str] = {
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
     "welcome": "Enter selects · paste an API key to use it",
-    "panel": "? explains · e edits · Tab: prompt",
     "words": "Enter answers · Up: the choices",
 }
 
@@ -89,9 +88,11 @@ def read_only_reason(controller: SessionController) -> str:
     return f"Read only: open in process {controller.observer.owner_pid}; resumes here when that ends"
 
 
-def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
+def hint(
+    controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a", asked: str = ""
+) -> str:
     """The keys that matter now. `pane`: the side pane is open; `queued`: messages wait; `chosen`: the agent under the
-    cursor of the tree."""
+    cursor of the tree; `asked`: the keys of the question that is shown."""
     state, working = controller.state, controller.working
     if controller.observer is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
@@ -99,6 +100,8 @@ def hint(controller: SessionController, place: Place, *, pane: bool, queued: boo
         return "Ctrl+Y answers"
     if place == "tree" and controller.observer is None and (agent := state.agents.get(chosen)) and agent.asks:
         return f"a answers · {_HINTS[place]}"
+    if place == "panel":
+        return f"{asked} · Tab: prompt" if asked else "Tab: prompt"
     if place in _HINTS:
         return _HINTS[place]
     if len(state.agents) > 1 and not pane:

@@ -304,14 +304,14 @@ async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card
         await chat.press("1", shows="One.")
         await chat.idle()
         await asked(chat, say="go on")
-        await chat.shows("(1 run); suggested budget")
-        assert "coder on scripted/.scenario: usually " in chat.frame
+        await chat.shows(" last time; suggested budget")
+        assert "coder on scripted/.scenario: took " in chat.frame
         await chat.press("1")
         await chat.until(lambda: not chat.state.asks)
-        await chat.shows("(1 run)")
-        once = r"a\.2 · .*\n.*second.*\n.*coder: usually .*\(1 run\).*\n.*a\.3 · .*\n.*third"
+        await chat.shows("last time")
+        once = r"a\.2 · .*\n.*second.*\n.*coder: took .* last time.*\n.*a\.3 · .*\n.*third"
         assert re.search(once, chat.frame)
-        assert len(re.findall("coder: usually", chat.frame)) == 1
+        assert len(re.findall("coder: took", chat.frame)) == 1
 
 
 async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(

@@ -33,6 +33,27 @@ async def test_an_edit_is_asked_about_with_numbers_context_and_its_function(tmp_
         chat.has("14 -     line_9 = 9")
 
 
+async def test_a_change_that_would_fail_is_refused_and_not_asked_about(tmp_path: Path, no_grace: None) -> None:
+    (tmp_path / "core.py").write_text(CODE)
+    unread = does("edit_file", path="core.py", edits=EDITS)
+    wrong = does("edit_file", path="core.py", old="not there", new="x")
+    async with opened(tmp_path, {"a": [unread, READ, wrong, {"text": "Finished."}]}, size=(100, 45)) as chat:
+        await chat.ask("go", shows="Finished.")
+        chat.has("You have not read core.py. Use read_file first.", "core.py: ")
+        assert not [run for run in chat.state.agents["a"].calls.values() if run.status == "denied"]
+
+
+async def test_the_keys_of_a_question_are_those_that_it_has(tmp_path: Path, no_grace: None) -> None:
+    asks = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [does("write_file", path="one.txt", content="x\n"), MAKE, asks, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await asked(chat, say="go")
+        for keys in (" ? explains · Tab: prompt", " ? explains · e edits · Tab: prompt", "  Tab: prompt"):
+            await chat.shows(keys)
+            await chat.press("1")
+        await chat.idle()
+
+
 async def test_yes_to_all_file_changes_is_the_mode_edits(tmp_path: Path, no_grace: None) -> None:
     writes = [does("write_file", path=f"{name}.txt", content="x\n") for name in ("one", "two")]
     async with opened(tmp_path, {"a": [*writes, {"text": "Finished."}]}) as chat:
@@ -92,7 +113,7 @@ async def test_a_command_is_changed_before_it_runs_and_judged_as_changed(tmp_pat
         await chat.idle()
         assert (tmp_path / "2.txt").exists()
         assert not (tmp_path / "out.txt").exists()
-        chat.has("[The user changed the command before it ran. It was: echo one > 2.txt]")
+        chat.has("[The user changed the command before it ran. This ran: echo one > 2.txt]")
     async with opened(tmp_path, {"a": [does("bash", command="touch x"), {"text": "Said: {results[0]}"}]}, deny=("bash(rm *)",)) as chat:  # fmt: skip
         await asked(chat, say="go")
         await chat.press("e", *["backspace"] * 7, *"rm", "space", "x", "enter")

@@ -9,6 +9,7 @@ import pytest
 from textual import events
 
 from friday_cli.core.protocol.messages import Image
+from friday_cli.frontends.tui.widgets.message_queue import Draft
 from tests.frontends.tui.chat import Chat, does, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
@@ -45,6 +46,13 @@ async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
         await chat.shows("Next.")
         chat.has("› first", "second")
         assert "queued:" not in chat.frame
+
+
+async def test_what_waits_when_the_agent_is_free_comes_before_what_is_typed_now(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.queue.put(Draft("first"))
+        await chat.ask("second", shows="second")
+        assert chat.frame.index("first") < chat.frame.index("second")
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c", "x"])

@@ -14,6 +14,7 @@ from friday_cli.extensions import trust, trust_review
 
 Word = Literal["trust", "information", "not now", "quit"]
 _WORDS: dict[str, Word] = {key: word for word in get_args(Word) for key in (word[0], word)}
+KEYS = "[t] trust it  [i] information only  [n] not now  [q] quit >"
 _CHOICES = (
     ("[t] trust it: ", "Friday uses all of this. When one of these files changes, it asks again."),
     (
@@ -57,7 +58,7 @@ def _question(trust_status: trust.Trust) -> list[str]:
         if trust_status.changed or trust_status.outdated
         else "None of it has been used"
     )
-    rows += ["", f"Trust it only if you know who wrote this. {used} so far.", ""]
+    rows += ["", *_wrapped("", f"Trust it only if you know who wrote this. {used} so far.", indent=""), ""]
     rest = (
         "the changed instructions are information only, the rest is used" if trust_status.ok else "as information only"
     )
@@ -66,9 +67,9 @@ def _question(trust_status: trust.Trust) -> list[str]:
     return [*rows, ""]
 
 
-def _wrapped(head: str, text: str) -> list[str]:
+def _wrapped(head: str, text: str, indent: str = "      ") -> list[str]:
     width = max(40, shutil.get_terminal_size().columns - 1)
-    return textwrap.wrap(head + text, width, subsequent_indent="      ", break_on_hyphens=False)
+    return textwrap.wrap(head + text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _answer() -> Word:
@@ -83,7 +84,7 @@ def _answer() -> Word:
     termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, asking)
     try:
         while True:
-            print("[t] trust it  [i] information only  [n] not now  [q] quit > ", end="", flush=True)
+            print(f"{KEYS} ", end="", flush=True)
             typed = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace")  # one line, as the terminal gives it
             if not typed or "\x03" in typed:
                 print()

@@ -100,6 +100,8 @@ class Approval(Vertical, can_focus=True):
         self.context = context
         self.grace = GracePeriod()
         self._ask_id = ""
+        self.keys_hint = ""
+        """The keys of what is asked now beside those of its choices."""
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
         self.rows_left = ROWS_LEFT
@@ -131,7 +133,7 @@ class Approval(Vertical, can_focus=True):
             self._show(next(iter(asks), ""))
         else:
             rows = self._head.rows
-            self._head.show(ask, self.context, self.size.width)
+            self._head.show(ask, self.context, _width(self))
             if rows != self._head.rows:
                 self._rows.divide(self)
 
@@ -152,19 +154,20 @@ class Approval(Vertical, can_focus=True):
         self._body.explanation = []
         if ask is not None:
             self._choices.options, self._choices.index = options_of(ask), 0
+            self.keys_hint = _keys_hint(ask)
             self._draw()
 
     def _draw(self) -> None:
         if (ask := self._ask) is not None:
-            self._head.show(ask, self.context, self.size.width)
+            self._head.show(ask, self.context, _width(self))
             self._select(self._choices.index)
-            self._body.show(ask, self.context, self.size.width, self._rows.of_body)
+            self._body.show(ask, self.context, _width(self), self._rows.of_body)
 
     on_resize = _draw
 
     def _select(self, index: int) -> None:
         self._choices.index = index
-        self._choices.draw(self.context.renderer, self.size.width)
+        self._choices.draw(self.context.renderer, _width(self))
         self._rows.divide(self)
 
     def _answer(self, index: int) -> None:
@@ -303,3 +306,14 @@ class Approval(Vertical, can_focus=True):
             self._type(event.character)
         elif not in_field and not self.has_focus:
             event.stop()
+
+
+def _width(panel: Approval) -> int:
+    """Cells of a row of text in the panel, also before it is laid out for the first time."""
+    return panel.size.width or panel.screen.size.width - panel.gutter.width
+
+
+def _keys_hint(ask: PendingAsk) -> str:
+    if isinstance(ask.event, QuestionAsked):
+        return ""
+    return "? explains · e edits" if ask.event.tool == BASH else "? explains"

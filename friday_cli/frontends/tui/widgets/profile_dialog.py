@@ -17,6 +17,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.system.paths import with_tilde
 
 if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentRow
@@ -127,7 +128,7 @@ def _facts(row: SubAgentRow) -> Text:
         ("delegates to", row.delegates_to),
         ("depth", row.depth),
         ("tools", row.tools),
-        ("file", f"{row.path} ({row.origin})"),
+        ("file", f"{with_tilde(row.path)} ({row.origin})"),
     ]
     lines = [f"{name}: {sanitize_line(value, 1_000)}" for name, value in facts]
     refusal = [f"Not possible: {row.refusal}."] if row.refusal else []
