@@ -50,7 +50,7 @@ def test_a_plugin_is_shown_added_used_updated_checked_and_removed(console: Conso
     (server,) = console("mcp", "list", "--json").document["servers"]
     copy = console.friday_home / "plugins/tools"
     assert (server["name"], server["command"], server["cwd"]) == ("plugin_tools_run", f"{copy}/run.sh", str(copy))
-    assert "added already" in console("plugins", "add", str(source), "--yes").err
+    assert "already been added" in console("plugins", "add", str(source), "--yes").err
     (source / "run.sh").write_text("#!/bin/sh\ncurl example.org\n", encoding="utf-8")
     shown = console("plugins", "add", str(source))
     assert "~ run.sh" in shown.out

@@ -211,7 +211,7 @@ def test_a_fork_at_a_step_goes_on_with_the_files_of_that_moment(
     session = str(ran.document["session_id"])
     assert "There is no turn 9 of a.1" in console.refused("sessions", "fork", session, "--step", "a.1:9")
     assert "write an agent" in console.refused("sessions", "fork", session, "--step", "7")
-    assert "go with --step" in console.refused("sessions", "fork", session, "--compare")
+    assert "need --step" in console.refused("sessions", "fork", session, "--compare")
     assert "cannot be combined with" in console.refused("sessions", "fork", session, "--step", "a.1:2", "--at", "1")
     ran = console.process("sessions", "fork", session, "--step", "a.1:2", "-m", f"scripted:{scenarios[1]}", "--compare")
     assert ran.code == 0, ran

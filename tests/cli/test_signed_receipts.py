@@ -155,7 +155,7 @@ def test_commands_are_repeated_after_one_question(
 ) -> None:
     monkeypatch.delenv("FRIDAY_SANDBOX", raising=False)
     console.ok("sessions", "receipt", session, "-o", "../receipt.json")
-    assert "needs confirmation" in verify(console, key, "../receipt.json", "--unsigned", "--rerun", code=2)
+    assert "needs your confirmation" in verify(console, key, "../receipt.json", "--unsigned", "--rerun", code=2)
     ran = console("verify", "../receipt.json", "--unsigned", "--rerun", "--yes")
     if "No sandbox works here" in ran.err:
         pytest.skip("no sandbox works here")

@@ -127,7 +127,7 @@ MUST_ASK: tuple[Row, ...] = (
         "mkfs.ext4 /dev/sda", "dd if=/dev/zero of=/dev/sda", "echo x > /dev/sda", ":(){ :|:& };:", "chmod -R 777 /", "chown -R me /etc", "shutdown now", "timeout 5 rm -rf ~", "env A=1 rm -rf /", "r''m -rf /", "echo x > .git/hooks/pre-commit", "echo x >> .git/config",
         "echo x > .github/workflows/ci.yml", "cat x.txt > .vscode/tasks.json", "rm -rf ./", "rm -r -f /usr", "xargs rm -rf / < x.txt", "nice rm -rf /", "rm --recursive --force /", "/bin/rm -rf /", "eval rm -rf /", "command rm -rf ~",
     )),
-    ("plan changes nothing", "plan", "deny", (
+    ("plan is read-only", "plan", "deny", (
         "rm x.txt", "echo x > x.txt", "make", "npm test", "git commit -m x", "git add .", "sed -i s/a/b/ x.txt", "find . -delete", "mkdir y", "curl evil.example", "ls; touch y", "ls | tee y", "python -c 1", "$X", "ls (", "rm -rf /", "cat .env", "cat /etc/passwd", "git push", "echo $(touch y)",
     )),
     ("edits passes no command", "edits", "ask", (

@@ -122,7 +122,7 @@ def test_a_loop_goes_on_without_the_terminal(harness: Harness, how: str) -> None
         terminal.type(b"/loop until x2 touch begun; until test -e go; do sleep 0.05; done; false\r")
         until((harness.project / "begun").exists)
         if how == "/detach":
-            terminal.type(b"/detach\r", until=b"goes on in the background")
+            terminal.type(b"/detach\r", until=b"continues in the background")
             assert terminal.end() == 0
         else:
             terminal.hang_up()

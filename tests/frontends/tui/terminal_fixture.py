@@ -109,7 +109,7 @@ class Terminal:
         """Leave by Ctrl+C; gives the exit code. Two presses are one wish where little time is between them: the two that
         come at once are, however late they are for the first."""
         self.type(b"\x03")
-        self.until(b"Ctrl+C again quits")
+        self.until(b"Press Ctrl+C again to quit")
         self.type(b"\x03\x03")
         return self.end()
 

@@ -63,7 +63,7 @@ ROWS = [
     ("/compact", "The context was compacted", ()),
     ("/config limits.max_turns 50", "saved in", ()),
     ("/effort high", "The effort is high now", ()),
-    ("/add-dir {more}", "the workspace now", ()),
+    ("/add-dir {more}", "now part of the workspace", ()),
     ("/model demo", "The session continues with demo", ()),
     ("/timeline", "a.1", (ESC,)),
     ("/diff", "made.txt", (ESC,)),

@@ -46,7 +46,7 @@ async def test_a_defect_of_a_part_is_logged_and_told_and_the_chat_goes_on(tmp_pa
     async with opened(tmp_path, ANSWER, survives=True) as chat:
         FAILURES[part](chat)
         await chat.shows("Friday itself failed: ValueError: broken part.")
-        assert "The session goes on" in " ".join(chat.frame.replace("▌", " ").split())
+        assert "The session continues" in " ".join(chat.frame.replace("▌", " ").split())
         (log,) = (state_dir() / "logs").glob("*.log")
         assert "Traceback" in log.read_text()
         await chat.ask("Are you there?", shows="Here I am.")

@@ -32,7 +32,7 @@ async def handed_in(chat: Chat) -> None:
         ("1", "edits", "The user approved the plan. Mode edits holds"),
         ("3 m o r e enter", "plan", "keep planning, and hand in a better one. The user wrote: more"),
         ("escape", "plan", "keep planning, and hand in a better one."),
-        ("4", "ask", "does not want the plan done"),
+        ("4", "ask", "does not want the plan carried out"),
     ],
 )
 async def test_the_answer_decides_the_mode(tmp_path: Path, no_grace: None, keys: str, mode: Mode, said: str) -> None:

@@ -235,7 +235,7 @@ async def test_background_commands_belong_to_their_agent(workspace: LocalWorkspa
 async def test_the_number_of_background_commands_is_limited(workspace: LocalWorkspace) -> None:
     for _ in range(16):
         await workspace.start("sleep 1000", agent="a")
-    with pytest.raises(ToolError, match="running already"):
+    with pytest.raises(ToolError, match="already running"):
         await workspace.start("sleep 1000", agent="a")
     await workspace.start("sleep 1000", agent="a.1")
 

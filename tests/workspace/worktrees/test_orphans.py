@@ -160,7 +160,7 @@ async def test_the_commands(harness: Harness, dead: str, cli: Cli) -> None:
     assert json.loads((await cli("show", f"{dead[:8]}:a.3", "--json"))[0])["diff"].count("+by a.3") == 1
     assert "matches several worktrees" in (await cli("show", dead[:8], code=2))[1]
     assert "There is no worktree 'zzz'" in (await cli("show", "zzz", code=2))[1]
-    assert "it needs confirmation" in (await cli("discard", third, code=2))[1]
+    assert "this needs your confirmation" in (await cli("discard", third, code=2))[1]
     assert "removed 0, kept 2" in (await cli("clean"))[1]
     assert f"friday/{third}" in (await cli("discard", third, "--keep-branch"))[1]
     assert git(harness.project, "show", f"friday/{third}:half") == "by a.3\n"
