@@ -35,6 +35,8 @@ def friday(*, flags: Sequence[str] = ("--mode", "auto"), program: str = "friday"
         if ran.returncode not in RESULTS or not ran.stdout.strip():
             raise RuntimeError(f"friday ask ended with exit code {ran.returncode}: {ran.stderr.strip()[-1_000:]}")
         document = json.loads(ran.stdout)
+        if document["stop_reason"] == "provider":
+            raise RuntimeError(f"the model of the eval failed: {document['error']}")
         store().set("friday", document)
         bridge.state.output = ModelOutput.from_content("inspect", str(document["result"] or ""))
         return bridge.state

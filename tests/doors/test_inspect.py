@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class ScriptedModel(ModelAPI):  # type: ignore[misc]
         message = call.choices[0].message
         assert isinstance(message, ChatMessageAssistant)
         assert message.tool_calls
-        second = message.tool_calls[0].model_copy(update={"id": "call_2"})
+        second = replace(message.tool_calls[0], id="call_2")
         message.tool_calls.append(second)
         return call
 
