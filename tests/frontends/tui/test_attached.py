@@ -62,7 +62,7 @@ ROWS = [
     ("/init", "Fourth answer.", ()),
     ("/compact", "The context was compacted", ()),
     ("/config limits.max_turns 50", "saved in", ()),
-    ("/effort high", "The effort is high now", ()),
+    ("/effort high", "The effort is now high", ()),
     ("/add-dir {more}", "now part of the workspace", ()),
     ("/model demo", "The session continues with demo", ()),
     ("/timeline", "a.1", (ESC,)),
@@ -163,7 +163,7 @@ async def test_what_another_frontend_changes_is_seen(tmp_path: Path) -> None:
         assert chat.app.controller.remote is not None
         await other.do(SetMode("plan"))
         await chat.shows(" plan ")
-        await chat.say("/effort low", shows="The effort is low now")
+        await chat.say("/effort low", shows="The effort is now low")
         assert (owner.session.facts.mode, owner.session.facts.model) == ("plan", "demo/demo")
         await other.close()
 

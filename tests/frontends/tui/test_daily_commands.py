@@ -121,7 +121,7 @@ async def test_undo_takes_the_last_message_back_with_its_files(tmp_path: Path) -
         await chat.say("/undo", shows="There is no message to take back yet.")
         await chat.ask("hello")
         await chat.ask("write it")
-        await chat.say("/undo", shows="Back to before: write it")
+        await chat.say("/undo", shows="Go back to before: write it")
         await chat.press("1", shows="Undo it with /rewind undo")
         assert not (tmp_path / "new.txt").exists()
         assert "› hello" in chat.frame

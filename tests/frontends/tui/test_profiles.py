@@ -117,7 +117,7 @@ async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_pat
     async with opened(tmp_path, {"a": [{"text": "fine"}]}) as chat:
         await chat.ask("hello", shows="fine")
         await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
-        await chat.say("/effort low", shows="The effort is low now.")
+        await chat.say("/effort low", shows="The effort is now low.")
         assert chat.session.sub_agents.chosen == ("coder",)
         await chat.say("/profiles nobody", shows="There is no profile 'nobody'.")
         before = chat.session.id
@@ -143,7 +143,7 @@ async def test_a_choice_is_kept_with_its_session_for_another_process_and_a_picke
     script = {"a": [{"text": "fine"}]}
     async with opened(tmp_path, script) as chat:
         await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
-        await chat.say("/effort low", shows="The effort is low now.")  # before the first message: another new session
+        await chat.say("/effort low", shows="The effort is now low.")  # before the first message: another new session
         await chat.ask("hello", shows="fine")
         kept = chat.session.id
         await chat.say("/new")
