@@ -182,7 +182,7 @@ async def test_the_chat_shows_restarts_and_switches_them(tmp_path: Path, home: P
         await chat.say("/lsp", shows="none has been needed so far")
         await chat.ask("go", shows="script: 1 new problem: new.bad:1 bad: BAD new [bad]")
         await chat.say("/lsp", shows="script: runs, ")
-        await chat.say("/lsp restart", shows="1 language server ended")
+        await chat.say("/lsp restart", shows="1 language server stopped")
         await chat.say("/lsp restart nothing", shows="There is no language server nothing")
         await chat.say("/lsp off", shows="Checks of changes are off in this session.")
 
