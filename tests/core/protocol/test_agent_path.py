@@ -25,7 +25,7 @@ async def test_no_agent_is_resumed_under_one_that_is_being_stopped() -> None:
     await until(lambda: len(bench.of(AgentFinished, "a.1.1")) == 1)
     stopping = asyncio.create_task(bench.tree.stop("a.1", level="cancel", why="cancelled"))
     await asyncio.sleep(0)
-    with pytest.raises(ToolError, match=r"a\.1, above a\.1\.1, is ending just now"):
+    with pytest.raises(ToolError, match=r"a\.1, above a\.1\.1, is just ending"):
         await bench.tree.resumer.resume("a.1.1", SubagentTask("worker", "more"), by=None)
     await stopping
     await bench.tree.stop("a")

@@ -77,7 +77,7 @@ def test_any_name_is_a_choice_or_a_usage_error(name: str) -> None:
     ("anthropic/a b", "is not a model name"),
     ("anthropic/a\x1b", "is not a model name"),
     ("scripted:", "Unknown model"),
-    ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
+    ("demo/x", "Unknown provider 'demo'. Write `demo` alone: "),
     ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
 ])  # fmt: skip
 def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str, str]) -> None:
