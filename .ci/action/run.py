@@ -72,7 +72,7 @@ def _redirect_input(path: str) -> None:
     environment of this process."""
     full = os.path.abspath(path)
     if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:
-        _stop(f"prompt-file: {path} leads to another file by a link.")
+        _stop(f"prompt-file: {path} leads through a link to another file.")
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError as error:

@@ -134,7 +134,7 @@ def test_a_stranger_and_a_repositorys_own_settings_are_not_trusted(
     (tmp_path / "allowed").write_text(
         "bob ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHxmU9YtW7bH3Zt5yq3o5x5Yk5o5pQX0uWmPZl3aTqVx\n"
     )
-    assert "does not have" in verify(console, key, code=1)
+    assert "is signed with a key that is not in" in verify(console, key, code=1)
 
 
 def test_without_a_signature_or_a_repository(console: Console, key: Path) -> None:

@@ -188,7 +188,7 @@ async def test_mode_and_model_can_be_changed_and_yolo_cannot(project: Path) -> N
     ("session/new", {"cwd": "/tmp", "mcpServers": [], "additionalDirectories": 5}, "absolute"),
     ("session/load", {"cwd": "/tmp", "mcpServers": [], "sessionId": "x"}, "There is no session"),
     ("session/prompt", {"sessionId": "x", "prompt": []}, "There is no open session"),
-    ("session/prompt", {}, "sessionId: expected a text"),
+    ("session/prompt", {}, "sessionId: expected text"),
     ("nothing", {}, "There is no method"),
 ])  # fmt: skip
 async def test_what_cannot_be_done_is_an_error_and_the_next_request_works(

@@ -68,4 +68,4 @@ async def test_a_command_that_does_not_work_is_reported_once(told: Path) -> None
     await until(lambda: bool(problems))
     await notifier.close()
     assert len(problems) == 1
-    assert problems[0].startswith("notify.command in your settings: it cannot be started")
+    assert problems[0].startswith("notify.command in your settings: it could not be started")

@@ -178,7 +178,7 @@ async def test_no_answer_is_said_and_the_work_goes_on(fault: str, reason: str, p
     results, code, warnings = await told(
         project, does(writes("new.bad", "BAD\n")), says("No errors left."), flags=flags
     )
-    assert "script: not known whether there are new problems" in results[0]
+    assert "script: it is not known whether there are new problems" in results[0]
     assert reason in results[0] or "starting" in results[0]
     assert any("not known" in line for line in code)
     assert not any("no errors" in text for text in warnings)

@@ -41,7 +41,10 @@ async def test_all_sessions_together_run_a_few_and_say_so(harness: Harness) -> N
         ]
         told = [(await harness.results(session.id, "a"))[-1][1] for session in (first, *others)]
         assert ["1 new problem" in text for text in told] == [True, True, False, False]
-        assert "script: not known whether there are new problems: your other sessions run 2 language servers" in told[3]
+        assert (
+            "script: it is not known whether there are new problems: your other sessions run 2 language servers"
+            in told[3]
+        )
         assert [(await row(one, bool)).state for one in (first, *others)] == [
             "runs",
             "runs",

@@ -17,7 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.core.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 from .. import frontmatter
-from . import claude_import
+from . import claude_import, ladder_keys
 from .profile import (
     CONFIGURED_MODES,
     MEMORIES,
@@ -82,7 +82,7 @@ class _FieldReader:
             self._fields.note(f"{len(body) - len(prompt)} invisible characters were removed from the prompt.")
         if not prompt:
             raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
-        model, models, check = self._model(), *self._ladder()
+        model, models, check = self._model(), *ladder_keys.read(self._fields)
         skills, preload = self._skills()
         tokens = self._capped("max_token_budget", "tokens", token_cap)
         if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
@@ -256,29 +256,6 @@ class _FieldReader:
         close = closest_match(unknown[0].lower(), sorted(TOOLS.names))
         hint = f"Did you mean {close}?" if close else f"Known: {listed(TOOLS.names)}."
         raise self._fields.fail(name, f"unknown tool {entry!r}.", hint)
-
-    def _ladder(self) -> tuple[tuple[str, ...], str]:
-        """The models of a ladder and the command that decides; ((), "") without one."""
-        check = self._fields.text("check")
-        if "models" not in self._fields.values:
-            if check:
-                raise self._fields.fail("check", "decides between models, and there are none.", "Add models: [a, b].")
-            if "ladder" in self._fields.values:
-                raise self._fields.fail("ladder", "is about several models, and there are none.", "Add models: [a, b].")
-            return (), ""
-        models = tuple(self._fields.entries("models"))
-        if len(models) < 2 or not all(models):
-            raise self._fields.fail(
-                "models", "a ladder needs at least two models.", "Write [cheap, expensive], or use model."
-            )
-        if not check:
-            raise self._fields.fail("models", "a ladder needs a check.", 'Add a command such as check: "make test".')
-        for other in ("model", "external"):
-            if other in self._fields.values:
-                raise self._fields.fail(other, "cannot be used together with models.", "Remove one of them.")
-        if "ladder" in self._fields.values and self._fields.values.get("isolation") != "worktree":
-            raise self._fields.fail("ladder", "fresh needs a worktree of its own.", "Add isolation: worktree.")
-        return models, check
 
     def _servers(self) -> tuple[tuple[str, ...], dict[str, dict[str, Any]]]:
         """The MCP servers that it names, and those that it defines."""

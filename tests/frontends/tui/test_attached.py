@@ -44,7 +44,7 @@ ROWS = [
     ("/skills", "skill", ()),
     ("/hooks", "hook", ()),
     ("/lsp", "server", ()),
-    ("/doctor", "python", ()),
+    ("/doctor", "Python", ()),
     ("/mcp", "MCP servers", ()),
     ("/profiles general", "Sub-agents of the main agent: general", ()),
     ("/theme nord", "nord", ()),

@@ -212,7 +212,7 @@ async def test_a_note_is_shown_to_its_last_word_on_a_small_screen(tmp_path: Path
     words = "@reseacher is neither a profile nor a file, so it stays text. Did you mean @researcher?"
     async with opened(tmp_path, {"a": []}, size=(60, 20)) as chat:
         chat.app.notify(words, markup=False, timeout=3600)
-        await chat.until(lambda: "@reseacher:" in chat.frame and "@researcher?" in chat.frame)
+        await chat.until(lambda: "@reseacher is neither" in chat.frame and "@researcher?" in chat.frame)
 
 
 async def test_a_chip_is_one_thing_for_the_cursor_for_deleting_selecting_and_undo(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def handed_in(chat: Chat) -> None:
 @pytest.mark.parametrize(
     ("keys", "mode", "said"),
     [
-        ("1", "edits", "The user approved the plan. Mode edits holds"),
+        ("1", "edits", "The user approved the plan. Mode edits applies"),
         ("3 m o r e enter", "plan", "keep planning, and hand in a better one. The user wrote: more"),
         ("escape", "plan", "keep planning, and hand in a better one."),
         ("4", "ask", "does not want the plan carried out"),

@@ -228,9 +228,11 @@ async def test_a_machine_that_cannot_limit_the_network_starts_nothing(
             bubblewrap.guard(PLAN._replace(network=True, only_port=1))
 
 
-async def test_a_problem_of_the_guard_is_told_at_the_start(workspace: LocalWorkspace) -> None:
+async def test_a_problem_of_the_guard_is_told_at_the_start(workspace: LocalWorkspace, tmp_path: Path) -> None:
+    (broken := tmp_path / "broken").write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
     program = ServerProgram(
-        ("/dev/null",), {"PATH": os.environ["PATH"]}, confined=True, network=True, only_port=1, record=True
+        (str(broken),), {"PATH": os.environ["PATH"]}, confined=True, network=True, only_port=1, record=True
     )
     server = await workspace.serve(program, "a.1")
     with pytest.raises(ToolError):
