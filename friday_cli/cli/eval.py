@@ -198,7 +198,7 @@ def cancel(name: str = ID) -> None:
 def _trusted_suite(named: str, *, trust: bool) -> Suite:
     """The suite of a name. Raises UsageError for one whose commands may not run, FileError."""
     suite = load_suite(named)
-    others = ", ".join(sanitize_line(text_of(path), 80) for path in suite.others[:5])
+    others = ", ".join(sanitize_line(text_of(path), 400) for path in suite.others[:5])
     trusted = is_trusted(suite.folder).ok
     if suite.shipped or trust or (trusted and not others):
         return suite
