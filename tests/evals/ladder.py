@@ -72,8 +72,9 @@ def compare(tasks: int = 40) -> Found:
 def _prepare(at: Place) -> None:
     (at.home / "profiles").mkdir()
     (at.home / "profiles" / "climber.md").write_text(PROFILE)
-    with (at.home / "config.toml").open("a") as settings:
-        settings.write(PRICES)
+    settings = at.home / "config.toml"
+    kept = [line for line in settings.read_text().splitlines() if not line.startswith("prices")]
+    settings.write_text("\n".join(kept) + PRICES)
     lines = (at.project / "suite.jsonl").read_text().replace("test -s answer.txt", "grep -q 42 answer.txt")
     (at.project / "suite.jsonl").write_text(lines)
 

@@ -81,7 +81,7 @@ async def test_quitting_names_the_agents_at_work_and_wants_a_second_press(tmp_pa
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat)
         await chat.press(
-            key, shows=f"1 agent at work. {key.capitalize().replace('+d', '+D').replace('+q', '+Q')} again"
+            key, shows=f"1 agent at work. Press {key.capitalize().replace('+d', '+D').replace('+q', '+Q')} again"
         )
         assert chat.app.is_running
         await chat.press(key)

@@ -188,7 +188,7 @@ def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_pa
         terminal.type(b"run `make it`", until=b"run `make it`")
         terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
         terminal.until(b"\x1b]9;Friday needs you")
-        terminal.type(b"\x11", until=b"at work. Ctrl+Q again")
+        terminal.type(b"\x11", until=b"Press Ctrl+Q again")
         terminal.type(b"\x11")
         terminal.end()
         assert terminal.out.rfind(b"\x1b[23;0t") > terminal.out.rfind(b"\x1b]0;") > terminal.out.find(b"\x1b[22;0t") > 0
