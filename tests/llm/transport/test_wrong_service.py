@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 
 from friday_cli.llm.transport import Transport
+from friday_cli.llm.transport.endpoint import ANSWERED
 from tests.llm.transport.test_transports import fails
 from tests.servers.certificate import self_signed
 from tests.servers.script_player import Reply, Wait, named, playing
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def nobody_answered_before() -> None:
+    """The port of a server here may have been that of another test's service."""
+    ANSWERED.clear()
 
 
 @asynccontextmanager
