@@ -87,7 +87,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     def build_root(self, tree: SubagentTree, records: Mapping[str, AgentRecord]) -> Agent:
         """The main agent; a resumed one as the `records` of the log have it. Raises FridayError for a model or profile that cannot be used."""
         limits, persona, caller = self.shared.settings.limits, self.root.profile, self.root.caller
-        provider = self.shared.providers.get(self.root.choice)
+        provider = self.shared.providers.of_root(self.root.choice, self.root.profile)
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         require_price(provider, budget)
         new = self._new_root(tree, provider)

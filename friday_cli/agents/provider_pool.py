@@ -49,9 +49,15 @@ class ProviderPool:
     def named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         """The provider and effort of a model by its name; `source` says where the name comes from."""
         choice = self._around.choice(name, self._settings, self.env, effort=effort, source=source)
-        return self._in_tier(choice, self._settings.service_tier), choice.effort
+        return self.in_tier(choice, self._settings.service_tier), choice.effort
 
-    def _in_tier(self, choice: models.ModelChoice, tier: Tier) -> Provider:
+    def of_root(self, choice: models.ModelChoice, profile: Profile | None) -> Provider:
+        """The provider of the main agent, whose profile may name a service tier."""
+        plain = self.get(choice)
+        tier = profile.service_tier if profile else ""
+        return self.in_tier(choice, tier) if tier and plain in self._choices else plain
+
+    def in_tier(self, choice: models.ModelChoice, tier: Tier) -> Provider:
         """The provider of a model in a service tier, without one where its service has no such tier."""
         has = tier and self._around.live(tier) and models.has_tier(choice, self._settings, tier, env=self.env)
         return self.get(choice, tier=tier if has else "")
@@ -65,8 +71,8 @@ class ProviderPool:
     ) -> tuple[Provider, Effort | None]:
         """The provider and effort of a child with `profile` whose parent uses `parent` with the effort `inherited`."""
         provider, effort = self._unwrapped(parent, profile, inherited)
-        if profile.service_tier and (choice := self._choices.get(provider)):
-            provider = self._in_tier(choice, profile.service_tier)
+        if profile.service_tier and self._wrap is None and (choice := self._choices.get(provider)):
+            provider = self.in_tier(choice, profile.service_tier)  # what is wrapped has a price of its own
         if self._wrap is None or provider in self._wrapped.values():
             return provider, effort
         if provider not in self._wrapped:

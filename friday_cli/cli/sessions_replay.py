@@ -88,6 +88,10 @@ def _copy(session: str, recording: Recording, *, yes: bool) -> Iterator[Path]:
     """The folder as it was when the session began, while its tools run there. Raises UsageError."""
     if any(isinstance(envelope.event, WorktreeChanged) for envelope in recording.envelopes):
         raise UsageError("Tools of sub-agents that worked in git worktrees cannot be run again.")
+    if any(process.found.folders for process in recording.processes):
+        raise UsageError(
+            "Tools of a session with more than one folder (--add-dir) cannot be run again: only the first folder is copied."
+        )
     made = asyncio.run(step_fork.prepare(session, recording.envelopes, "a", 1))
     try:
         for text in made.missing:

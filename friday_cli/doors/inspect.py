@@ -27,6 +27,8 @@ def friday(*, flags: Sequence[str] = ("--mode", "auto"), program: str = "friday"
             config = f"[providers.inspect]\nbase_url = 'http://127.0.0.1:{bridge.port}/v1'\n"
             config += f"key_env = 'INSPECT_API_KEY'\nwindow = {window}\n"
             made = await sandbox().exec(["sh", "-c", 'file=$(mktemp) && cat > "$file" && echo "$file"'], input=config)
+            if made.returncode:
+                raise RuntimeError(f"the settings of Friday could not be written: {made.stderr.strip()[-1_000:]}")
             command = [program, "ask", "--output-format", "json", "--config", made.stdout.strip()]
             command += ["--model", "inspect/inspect", *flags]
             if (left := _seconds_left()) is not None:

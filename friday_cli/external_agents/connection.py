@@ -172,6 +172,11 @@ class AcpConnection:
         """The programs that were seen to start, itself the first; None if that was not recorded."""
         return self._server.executed
 
+    @property
+    def recorded_whole(self) -> bool:
+        """Whether `executed` has all of them."""
+        return self._server.recorded_whole
+
     async def close(self) -> None:
         """End the program with everything that it started."""
         await self._server.end(CLOSE_S)

@@ -132,7 +132,7 @@ class ExternalDriver:
         self._turns.end(Usage(), "other")
         await self._held.aclose()
         if connection is not None:
-            seen = evidence.Seen(self.name, self._effects, connection.executed, self._login)
+            seen = evidence.Seen(self.name, self._effects, connection.executed, connection.recorded_whole, self._login)
             await evidence.log_observed(agent, self._services, self._updates, seen)
 
     # ---- the program -------------------------------------------------------------

@@ -14,7 +14,7 @@ from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import ToolFinished, ToolStarted
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
-from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.workspace.local_commands import WorkEffects
 from friday_cli.workspace.process.server import Executed
 from friday_cli.workspace.sandbox.call_guard import RECORDED
@@ -39,6 +39,8 @@ class Seen(NamedTuple):
     name: str
     effects: WorkEffects
     executed: Sequence[Executed] | None
+    whole: bool
+    """Whether all programs that started are in `executed`."""
     login: LoginFolder | None
 
 
@@ -46,7 +48,7 @@ async def log_observed(agent: Agent, services: Services, updates: Updates, seen:
     """Add to the receipt and the log what was seen of a run, and warn of what the program says and nobody saw."""
     facts = observed(seen.effects, seen.executed, updates)
     agent.receipt_builder.add(OBSERVED, "ok", facts)
-    agent.receipt_builder.warn(*warnings(agent, seen.name, facts, seen.executed, updates))
+    agent.receipt_builder.warn(*warnings(agent, seen.name, facts, seen.executed if seen.whole else None, updates))
     if seen.login is not None:
         agent.receipt_builder.warn(*await asyncio.to_thread(seen.login.warnings, seen.name))
     call = f"x{agent.run}"
@@ -121,7 +123,7 @@ def _itself(executed: Sequence[Executed]) -> set[int]:
 
 
 def _named(programs: Sequence[Sequence[str]]) -> list[str]:
-    counts = Counter(sanitize_line(shlex.join(words), SHORT) for words in programs)
+    counts = Counter(sanitize_line(mask(shlex.join(words)), SHORT) for words in programs)
     texts = [f"{text} x{count}" if count > 1 else text for text, count in counts.items()]
     more = len(texts) - NAMED
     return [*texts[:NAMED], *([f"{more} more programs"] if more > 0 else [])]

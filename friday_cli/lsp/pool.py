@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -138,9 +139,10 @@ class RunningServer:
 
     async def measure(self) -> None:
         """Look how much memory it takes."""
-        self.mb = (
-            await asyncio.to_thread(self._stream.memory) // 1_000_000 if self._stream and self.state == "runs" else 0
-        )
+        stream = self._stream if self.state == "runs" else None
+        self.mb = 0
+        with suppress(OSError, ValueError):  # it may end meanwhile
+            self.mb = await asyncio.to_thread(stream.memory) // 1_000_000 if stream else 0
 
     async def _start(self) -> LanguageServer:
         self._leave = await self._pool.room_for(self)

@@ -149,7 +149,7 @@ class RequestStore:
 
     async def used(self, local: str) -> Usage:
         """What the replies of a batch cost that are stored."""
-        query = "SELECT usage, cost FROM requests WHERE sent = ? AND state = 'done'"
+        query = "SELECT usage, cost FROM requests WHERE sent = ? AND state = 'done' AND usage != ''"
         rows = await self._store.do(lambda db: db.execute(query, (local,)).fetchall())
         decode = msgspec.json.Decoder(Usage).decode
         return sum((decode(text) if text else Usage(cost_usd=cost) for text, cost in rows), NO_USAGE)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session import wire
@@ -130,6 +130,8 @@ class BackgroundOwner:
 
     async def reopen(self, wanted: wire.Reopening) -> SessionPort:
         """See `SessionOwner.reopen`. Where the options that it had do not open it either, this ends."""
+        if self._busy():
+            raise UsageError("A loop runs in this session, so it cannot be reopened. `/loop stop` ends it first.")
         from friday_cli.session.session import Session
 
         set_ = {

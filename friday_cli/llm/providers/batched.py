@@ -22,7 +22,7 @@ PRICE = 0.5
 """What a batch costs, as a part of the usual price."""
 MARGIN = 1.3
 """How much more tokens than estimated a request may have."""
-_LIMITS = frozenset(("max_tokens", "max_output_tokens", "stream", "stream_options"))
+_LIMITS = frozenset(("max_tokens", "max_output_tokens", "stream", "stream_options", "service_tier", "speed"))
 """Fields of a body that say nothing of what is asked."""
 
 

@@ -52,14 +52,16 @@ class ServiceTiers(msgspec.Struct, frozen=True):
 
     def note(self, service: str, served: str) -> str:
         """Tells that a request was served in another tier than the one that is asked for; "" if it was not."""
-        if not self.asked or served == self.asked:
+        if not self.asked or served == self.asked or (not served and self.asked == "standard"):
             return ""
+        if not served:
+            return f"{service} does not say in which tier it served this: it counts at the higher price of {self.asked} and standard."
         price = (
             "at the price of that tier"
             if self.knows(served)
             else "at the usual price, since that of this tier is not known"
         )
-        return f"{service} served this in its tier {served or 'standard'}, not {self.asked}: it counts {price}."
+        return f"{service} served this in its tier {served}, not {self.asked}: it counts {price}."
 
     def knows(self, served: str) -> bool:
         """Whether the price of a tier is known."""

@@ -126,6 +126,11 @@ class Process:
         await asyncio.sleep(PIPE_S)
         reader.feed_eof()
 
+    @property
+    def executed_whole(self) -> bool:
+        """Whether `executed` has every report."""
+        return self._executed_bytes <= EXECUTED
+
     def _on_message(self) -> None:
         try:
             data = self._control.recv(64 * 1024)

@@ -112,6 +112,11 @@ class ServerProcess:
         return [Executed(pid, above, words) for pid, above, words in rows] or None
 
     @property
+    def recorded_whole(self) -> bool:
+        """Whether `executed` has all of them: the report has a limit."""
+        return self._process.executed_whole
+
+    @property
     def errors(self) -> str:
         """The end of what it wrote to its standard error output."""
         return self._errors.text().strip()

@@ -28,8 +28,11 @@ def connect(fd: int, family: int, name: bytes, process: int, port: int) -> int:
     address = _address(family, name)
     if address is None or not _is_loopback(address[0]):
         return errno.EACCES
-    if address[1] != port and not held_below(os.getpid(), _listening(process, address[1])):
-        return errno.EACCES
+    if address[1] != port:
+        # Whoever listens there must be the command itself, all of it: a foreign service may have the port at another address.
+        inodes = _listening(process, *address)
+        if not inodes or not all(held_below(os.getpid(), [inode]) for inode in inodes):
+            return errno.EACCES
     return connected(fd, name)
 
 
@@ -62,14 +65,26 @@ def _is_loopback(address: bytes) -> bool:
     )
 
 
-def _listening(process: int, port: int) -> list[int]:
-    """The inodes of the sockets that listen on a port, in the network of a process."""
+def _listening(process: int, address: bytes, port: int) -> list[int]:
+    """The inodes of the sockets that a connection to an address may reach, in the network of a process: those that listen on its port at
+    that address or at all of them."""
     found: list[int] = []
+    plain = address.removeprefix(_MAPPED)
+    wanted = {plain, _MAPPED + plain, bytes(4), bytes(16), _MAPPED + bytes(4)}
     for kind in ("tcp", "tcp6"):
         try:
             with open(f"/proc/{process}/net/{kind}", encoding="ascii") as file:
                 rows = [line.split() for line in file][1:]
         except OSError:
             continue
-        found += [int(row[9]) for row in rows if row[3] == _LISTENS and int(row[1].rpartition(":")[2], 16) == port]
+        for row in rows:
+            host, _, number = row[1].rpartition(":")
+            if row[3] == _LISTENS and int(number, 16) == port and _decoded(host) in wanted:
+                found.append(int(row[9]))
     return found
+
+
+def _decoded(host: str) -> bytes:
+    """An address of /proc/net/tcp, whose words of four bytes are in the order of the machine."""
+    words = (int(host[at : at + 8], 16) for at in range(0, len(host), 8))
+    return b"".join(word.to_bytes(4, sys.byteorder) for word in words)

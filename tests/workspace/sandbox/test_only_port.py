@@ -14,7 +14,7 @@ import pytest
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.server import ServerProgram
-from friday_cli.workspace.sandbox import bubblewrap, seatbelt, system_call_filter
+from friday_cli.workspace.sandbox import bubblewrap, only_port, seatbelt, system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.sandbox.test_plan import PLAN
 
@@ -226,6 +226,19 @@ async def test_a_machine_that_cannot_limit_the_network_starts_nothing(
         monkeypatch.setattr(os, "stat", lambda path: os.stat_result((0o104755, *[0] * 9)))
         with pytest.raises(OSError, match="rights of root"):
             bubblewrap.guard(PLAN._replace(network=True, only_port=1))
+
+
+def test_a_service_of_others_is_not_reached_by_the_port_of_ones_own_at_another_address() -> None:
+    """A command may listen at 127.0.0.2; that opens no connection to whoever has the port at 127.0.0.1."""
+    with socket.socket() as foreign, socket.socket() as own:
+        foreign.bind(("127.0.0.1", 0))
+        foreign.listen()
+        port = foreign.getsockname()[1]
+        own.bind(("127.0.0.2", port))
+        own.listen()
+        theirs, ours = os.fstat(foreign.fileno()).st_ino, os.fstat(own.fileno()).st_ino
+        found = [only_port._listening(os.getpid(), socket.inet_aton(host), port) for host in ("127.0.0.1", "127.0.0.2")]
+    assert found == [[theirs], [ours]]
 
 
 async def test_a_problem_of_the_guard_is_told_at_the_start(workspace: LocalWorkspace, tmp_path: Path) -> None:
