@@ -53,7 +53,7 @@ ROWS = [
     ("/config show", 'theme = "nord"', ()),
     ("/loop stop", "", ()),
     ("/takeover a.1", "You have taken over a.1", ()),
-    ("/handback a.1", "a.1 is handed back", ()),
+    ("/handback a.1", "a.1 was handed back", ()),
     ("/undo", "Went back", ()),
     ("/rewind undo", "The rewind was undone", ()),
     ("/rewind 2 conversation", "Went back: the conversation", ()),
