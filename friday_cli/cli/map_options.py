@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 _ITEMS, _LIMITS, _RUN = "Items", "Limits", "Batch"
 _SHARED = {option.dest: option for option in SHARED}
+_OF_SESSION = (
+    "model",
+    "effort",
+    "service_tier",
+    "subagent_model",
+    "mode",
+    "allow",
+    "deny",
+    "add_dir",
+    "trust",
+    "no_mcp",
+)
 OPTIONS: tuple[Option, ...] = (
     Option(
         ("--items",),
@@ -91,38 +103,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(("--parallel",), "int", "Items that run at the same time (8; with --deferred 2,000).", "N", group=_LIMITS),
     Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
-    *(
-        _SHARED[name]
-        for name in (
-            "model",
-            "effort",
-            "service_tier",
-            "subagent_model",
-            "mode",
-            "allow",
-            "deny",
-            "add_dir",
-            "trust",
-            "no_mcp",
-            "cwd",
-        )
-    ),
+    *(_SHARED[name] for name in (*_OF_SESSION, "cwd")),
     Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
 )
-KEPT = (
-    "model",
-    "effort",
-    "service_tier",
-    "subagent_model",
-    "mode",
-    "allow",
-    "deny",
-    "add_dir",
-    "trust",
-    "no_mcp",
-    "config",
-    "assume_price",
-)
+KEPT = (*_OF_SESSION, "config", "assume_price")
 """Options of the session, which are part of the batch."""
 
 

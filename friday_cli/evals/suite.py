@@ -129,7 +129,7 @@ def _of_folder(folder: Path) -> tuple[Task, ...]:
 
 def _of_lines(path: Path) -> tuple[Task, ...]:
     tasks = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(safe_files.read_linked_text(path, MOST_BYTES).splitlines(), 1):
         if line.strip():
             try:
                 given = msgspec.json.decode(line, type=dict[str, Any])
@@ -165,7 +165,7 @@ def _task(given: dict[str, Any], folder: Path, where: str, *, line: int = 0) -> 
         if why := _why_left_out(folder, named):
             raise refuse(f"{named[:80]!r} is not used: {why}")
     if task.file:
-        task = msgspec.structs.replace(task, task=_text(folder / task.file), file="")
+        task = msgspec.structs.replace(task, task=safe_files.read_linked_text(folder / task.file, MOST_BYTES), file="")
     if not re.fullmatch(r"[\w.-]{1,80}", task.name):
         raise refuse(f"the name {task.name[:80]!r} may only contain letters, digits, '.', '-' and '_'")
     if not task.task.strip():
@@ -213,16 +213,6 @@ def files_digest(folder: Path) -> str:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(path))
+        return tomllib.loads(safe_files.read_linked_text(path, MOST_BYTES))
     except tomllib.TOMLDecodeError as error:
         raise FileError(str(path), str(error)) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        data = safe_files.read_linked(path, MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise FileError(str(path), f"it is larger than {MOST_BYTES:,} bytes")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(str(path), f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -233,7 +233,7 @@ class ExternalDriver:
             if self._turns.limited.done() and self._turns.phase == "work":
                 raise self._turns.limited.result()
             if self._steers and self._turns.phase == "work" and not self._agent.inbox.empty() and self._connection:
-                self._left += await steering.pass_on(self._agent, self._services, self._connection, self._session)
+                await steering.pass_on(self._agent, self._services, self._connection, self._session, self._left)
             if self._questions.open:
                 self._heard = _now()
             if self._meter is not None:

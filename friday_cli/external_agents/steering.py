@@ -22,15 +22,16 @@ def is_offered(features: dict[str, Any]) -> bool:
     return isinstance(steering, dict) and steering.get("supported") is True
 
 
-async def pass_on(agent: Agent, services: Services, connection: AcpConnection, session: str) -> list[str]:
-    """Add the unread messages to the history, and give them to the program. Returns the texts that it did not take: they belong into the next
-    prompt."""
+async def pass_on(agent: Agent, services: Services, connection: AcpConnection, session: str, left: list[str]) -> None:
+    """Add the unread messages to the history, and give them to the program. What it did not take, or not before a stop, is in `left`: it
+    belongs into the next prompt."""
     history = agent.conversation.history
     known = len(history)
     await drain_inbox(agent, services)
     texts = [message.text for message in history[known:] if message.role == "user" and message.text]
     if not texts:
-        return []
+        return
+    left += texts
     params = {
         "sessionId": session,
         "prompt": [{"type": "text", "text": "\n\n".join(texts)}],
@@ -39,5 +40,6 @@ async def pass_on(agent: Agent, services: Services, connection: AcpConnection, s
     try:
         answer = await connection.request(METHOD, params, STEER_S)
     except (RpcError, ProgramFailed):
-        return texts
-    return [] if isinstance(answer, dict) and answer.get("outcome") == "injected" else texts
+        return
+    if isinstance(answer, dict) and answer.get("outcome") == "injected":
+        del left[-len(texts) :]

@@ -94,9 +94,11 @@ class RunningServer:
         """The server after its start. Raises NotKnown if it does not run."""
         loop = asyncio.get_running_loop()
         self.used_at = loop.time()
-        if self._server is not None and self._server.ended:
-            self._fail(f"{self._server.ended}{self._said()}")
-            await self.close()
+        if (server := self._server) is not None and server.ended:
+            self._server = None  # who asks meanwhile does not count this end again
+            self._fail(f"{server.ended}{self._said()}")
+            await server.close("it was ended")
+            self._give_room()
         if self.off:
             raise NotKnown(self.error or "it was switched off")
         if self._server is not None:

@@ -55,9 +55,12 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class _Collected(msgspec.Struct, frozen=True):
-    """The replies of a service's batch, as the event at `at` (Unix seconds) has them. `key`: day, folder, profile, model."""
+    """The replies of a service's batch, as its newest event has them. `key`: day of the first one, folder, profile, model."""
 
+    first: float
+    """Unix seconds of its first event: the caps of `friday budget` count all of it on that day."""
     at: float
+    """Unix seconds of its newest event."""
     key: tuple[str, str, str, str]
     usage: Usage
 
@@ -108,10 +111,14 @@ def _requests(
             if event.forked in counted and session not in copied:
                 copied[session] = event.taken  # the original was deleted, and is in the ledger
             if kind == "replies_collected":
-                newest = batches.get(event.batch)
-                if newest is None or newest.at <= at:
-                    key = (date.fromtimestamp(at).isoformat(), folder, event.profile, event.model)
-                    batches[event.batch] = _Collected(at, key, event.usage)
+                known = batches.get(event.batch)
+                first = at if known is None else min(at, known.first)
+                day = date.fromtimestamp(first).isoformat()
+                if known is None or known.at <= at:
+                    key = (day, folder, event.profile, event.model)
+                    batches[event.batch] = _Collected(first, at, key, event.usage)
+                else:
+                    batches[event.batch] = msgspec.structs.replace(known, first=first, key=(day, *known.key[1:]))
                 continue
             agent = agents.setdefault(path, _AgentUsage())
             agent.profile, agent.model = event.profile or agent.profile, event.model or agent.model

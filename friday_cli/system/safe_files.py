@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Literal
 
-from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.errors import FileError, ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
 from .beneath import FILE, opened_folder
@@ -57,6 +57,17 @@ def read_linked(path: Path, limit: int) -> bytes:
         return read(real.parent, real, limit)
     except ToolError as error:
         raise OSError(errno.EINVAL, str(error).rstrip(".")) from None
+
+
+def read_linked_text(path: Path, most: int) -> str:
+    """The text of the regular file to which `path` leads, of at most `most` bytes. Raises FileError."""
+    try:
+        data = read_linked(path, most + 1)
+        if len(data) > most:
+            raise FileError(str(path), f"is larger than {most // 1_000_000} MB.")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _read(folder: int, name: str, limit: int, skip: int = 0) -> bytes:

@@ -76,3 +76,17 @@ def test_without_sessions_nothing_is_created(console: Console) -> None:
     ran = console.ok("usage")
     assert (ran.out, ran.err.startswith("friday: nothing was used since")) == ("", True)
     assert not store_path().exists()
+
+
+def test_a_batch_of_a_service_counts_on_the_day_of_its_first_replies(console: Console) -> None:
+    """As the caps of `friday budget` count it."""
+    ask(console)
+    now = sql(store_path(), "SELECT max(at) FROM events")[0][0]
+    for at, cost in ((now - 86400, 1.0), (now, 3.0)):
+        usage = {"input": 10, "cost_usd": cost}
+        body = {"kind": "replies_collected", "batch": "b1", "profile": "p", "model": "anthropic/m", "usage": usage}
+        columns = f"session, max(seq) + 1, 'a', {at}, 'replies_collected', '{json.dumps(body)}'"
+        sql(store_path(), f"INSERT INTO events(session, seq, agent, at, kind, body) SELECT {columns} FROM events")
+    rows = {row["day"]: row["cost_usd"] for row in console.ok("usage", "--json").document["day"]}
+    assert rows.pop((date.today() - timedelta(days=1)).isoformat()) == pytest.approx(3.0)
+    assert all(cost < 1 for cost in rows.values())

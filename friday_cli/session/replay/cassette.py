@@ -67,7 +67,7 @@ class Cassettes:
             )
         here = json.dumps(str(place))[1:-1]
         found = []
-        for number, line in enumerate(_text(path).splitlines(), 1):
+        for number, line in enumerate(safe_files.read_linked_text(path, MOST_BYTES).splitlines(), 1):
             try:
                 data = json.loads(line.replace("<folder>", here))
                 if data["event"]["kind"] == "prefix":
@@ -95,7 +95,7 @@ class Cassettes:
         """Drop the texts that no cassette has any more."""
         used = set[str]()
         for name in self.names():
-            for line in _text(self.path(name)).splitlines():
+            for line in safe_files.read_linked_text(self.path(name), MOST_BYTES).splitlines():
                 if '"kind": "prefix"' in line:
                     event = json.loads(line)["event"]
                     used |= {*event["system"], *event["tools"]}
@@ -106,7 +106,7 @@ class Cassettes:
         if self._texts is None:
             path = self.folder / TEXTS
             try:
-                self._texts = json.loads(_text(path)) if path.is_file() else {}
+                self._texts = json.loads(safe_files.read_linked_text(path, MOST_BYTES)) if path.is_file() else {}
             except ValueError as error:
                 raise FileError(str(path), f"is not JSON: {error}") from None
         return self._texts
@@ -125,17 +125,6 @@ class Cassettes:
             "system": "\n\n".join("\n".join(texts[name]) for name in event["system"]),
             "tools": [{**tool, "description": "\n".join(tool["description"])} for tool in tools],
         }
-
-
-def _text(path: Path) -> str:
-    """The text of a file of cassettes. Raises FileError."""
-    try:
-        data = safe_files.read_linked(path, MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise FileError(str(path), f"is larger than {MOST_BYTES // 1_000_000} MB.")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _rows(envelopes: Sequence[Envelope], texts: dict[str, Any]) -> Iterator[dict[str, Any]]:
