@@ -48,7 +48,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 def pinned(host: str) -> str:
     """The IP address of the host of a request, with a port or without: of a name, or of a number of IPv4 however it is written."""
-    name = host.partition(":")[0]
+    name = host.partition(":")[0].rstrip(".")
     try:
         return socket.inet_ntoa(socket.inet_aton(name))  # "172.016.1" is 172.14.0.1
     except OSError:

@@ -84,9 +84,7 @@ def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
 
 
 async def _take_turns(agent: Agent, services: Services) -> RunResult:
-    guard = _RepetitionGuard(agent, services)
-    continued = repaired = early = unfinished = 0
-    reply: list[str] = []
+    guard, answer = _RepetitionGuard(agent, services), _FinalAnswer(agent, services)
     while True:
         if (given := await _handed_back(agent)) is not None:
             if given.text:
@@ -95,54 +93,9 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         await drain_inbox(agent, services)
         _check_limits(agent)
         done, report = await _turn(agent, services, guard)
-        reply.append(done.message.answer)
-        if report is not None:
-            agent.texts.append(report.result)  # the partial text, if a message came meanwhile and the next turn fails
-            if may_continue(agent):
-                reply.clear()
-                continue
-            end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
-            return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
-        if done.stop == "refusal":
-            raise StopRun("refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
-        unfinished += done.stop == "unfinished"
-        if done.message.calls or done.stop == "pause_turn" or (done.stop == "unfinished" and unfinished <= UNFINISHED):
-            reply.clear()
-            continue
-        if done.stop == "other":
-            early += 1
-            if early > 1:
-                raise StopRun("provider", f"{agent.model} ended its reply twice before it was complete ({done.note}).")
-            await services.log.emit(
-                agent.path,
-                Notice(f"{agent.model} ended its reply early ({done.note}); it is asked to continue.", "warning"),
-            )
-            await add_system_note(agent, services, f"{NOTE} Your reply ended early. Continue exactly where it stopped.")
-            continue
-        if done.stop == "max_tokens":
-            continued += 1
-            if continued > CONTINUES:
-                raise StopRun("provider", f"The reply was cut at the output limit {continued} times.")
-            await add_system_note(agent, services, f"{NOTE} Your reply was cut off. Continue exactly where it stopped.")
-            continue
-        if may_continue(agent):
-            reply.clear()
-            continue
-        text = "".join(reply)
-        reply.clear()
-        if not text.strip():
-            raise StopRun("provider", f"{agent.model} gave an empty answer.")
-        if complaint := agent.accept(text):
-            repaired += 1
-            if repaired > REPAIRS:
-                raise StopRun("reported", f"The answer does not match the required schema: {complaint}")
-            await add_system_note(
-                agent,
-                services,
-                f"{NOTE} The answer does not match the required schema: {complaint}. Send a corrected answer.",
-            )
-            continue
-        return RunResult("completed", "done", text)
+        result = await answer.replied(done) if report is None else answer.reported(report)
+        if result is not None:
+            return result
 
 
 async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tuple[ReplyDone, FinalReport | None]:
@@ -315,6 +268,75 @@ async def save_partial_reply(agent: Agent, services: Services) -> None:
         agent.streaming = ""
         await add_reply(agent, services, ReplyDone(Message("assistant", (Text(text),)), Usage(), "other"))
         agent.conversation.context = agent.conversation.sent = 0
+
+
+class _FinalAnswer:
+    """Decides after each reply whether it ends the run, and asks the model to go on where it does not: a reply that was cut off
+    or ended early, that has comments only, or that does not match the required schema."""
+
+    def __init__(self, agent: Agent, services: Services) -> None:
+        self._agent, self._services = agent, services
+        self._texts: list[str] = []
+        """The text of an answer that takes several replies."""
+        self._cut = self._early = self._unfinished = self._repaired = 0
+
+    def reported(self, report: FinalReport) -> RunResult | None:
+        """The result of a run that ended with `report`; None if a message came meanwhile."""
+        self._agent.texts.append(report.result)  # the partial text, if the next turn fails
+        if may_continue(self._agent):
+            self._texts.clear()
+            return None
+        end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
+        return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
+
+    async def replied(self, done: ReplyDone) -> RunResult | None:
+        """The result of the run if the reply is its answer; None if the model is asked again. Raises StopRun."""
+        self._texts.append(done.message.answer)
+        if done.stop == "refusal":
+            raise StopRun("refusal", f"{self._agent.model} refused to answer{f': {done.note}' if done.note else '.'}")
+        self._unfinished += done.stop == "unfinished"
+        comments_only = done.stop == "unfinished" and self._unfinished <= UNFINISHED
+        if done.message.calls or done.stop == "pause_turn" or comments_only:
+            self._texts.clear()
+        elif done.stop == "other":
+            await self._ended_early(done.note)
+        elif done.stop == "max_tokens":
+            await self._cut_off()
+        elif may_continue(self._agent):
+            self._texts.clear()
+        else:
+            return await self._answered()
+        return None
+
+    async def _ended_early(self, why: str) -> None:
+        self._early += 1
+        if self._early > 1:
+            raise StopRun("provider", f"{self._agent.model} ended its reply twice before it was complete ({why}).")
+        words = f"{self._agent.model} ended its reply early ({why}); it is asked to continue."
+        await self._services.log.emit(self._agent.path, Notice(words, "warning"))
+        await self._ask("Your reply ended early. Continue exactly where it stopped.")
+
+    async def _cut_off(self) -> None:
+        self._cut += 1
+        if self._cut > CONTINUES:
+            raise StopRun("provider", f"The reply was cut at the output limit {self._cut} times.")
+        await self._ask("Your reply was cut off. Continue exactly where it stopped.")
+
+    async def _answered(self) -> RunResult | None:
+        text = "".join(self._texts)
+        self._texts.clear()
+        if not text.strip():
+            raise StopRun("provider", f"{self._agent.model} gave an empty answer.")
+        if not (complaint := self._agent.accept(text)):
+            return RunResult("completed", "done", text)
+        self._repaired += 1
+        if self._repaired > REPAIRS:
+            raise StopRun("reported", f"The answer does not match the required schema: {complaint}")
+        await self._ask(f"The answer does not match the required schema: {complaint}. Send a corrected answer.")
+        return None
+
+    async def _ask(self, words: str) -> None:
+        await add_system_note(self._agent, self._services, f"{NOTE} {words}")
 
 
 class _RepetitionGuard:
