@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.protocol.events import AgentStarted, TextDelta, TurnStarted
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.frontends.tui.plain.writer import PlainWriter
+from friday_cli.view import SessionView
 from tests.frontends.tui.terminal_fixture import Terminal, scripted
+from tests.scenarios import completed, numbered
 
 ASKING = {
     "a": [
@@ -75,6 +80,20 @@ def test_a_long_command_is_folded_and_a_yes_prints_it_first(tmp_path: Path) -> N
         assert (tmp_path / "out.txt").exists()
         terminal.type(b"\x04")
         assert terminal.end() == 0
+
+
+def test_the_end_of_a_sub_agent_stands_before_the_reply_that_follows() -> None:
+    lines: list[str] = []
+    seen = numbered(
+        ("a", AgentStarted(1, "general", "go", "m")),
+        ("a.1", AgentStarted(1, "general", "look", "m", "a")),
+        ("a.1", completed("Seen.", Usage(1), 1.0)),
+        ("a", TurnStarted(2)),
+        ("a", TextDelta(2, 1, 0, "First.\n\nSec")),
+    )
+    PlainWriter(lines.append).follow(SessionView.of(seen))
+    assert lines[1].startswith("Agent a.1 (general) has ended")
+    assert lines[-1] == "First.\n"
 
 
 def test_steps_are_printed_in_the_order_of_events_and_a_sign_shows_whose_turn_it_is(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ class PlainWriter:
         if root is not None:
             self._root(state, root)
         self._children(state, until=math.inf)
+        if root is not None:
+            self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
         for agent in state.agents.values():
             if agent.waits_for_cap and self._waiting.get(agent.path) is not agent.waiting:
                 self._waiting[agent.path] = agent.waiting
@@ -79,7 +81,6 @@ class PlainWriter:
             self._item(item)
         self._taken = len(root.transcript)
         self._calls()
-        self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
 
     def _item(self, item: Item) -> None:
         if isinstance(item, NoteItem):
