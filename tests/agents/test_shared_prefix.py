@@ -16,10 +16,12 @@ from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, messages
 from friday_cli.llm.providers.openai_chat import chat_request
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.providers.openai_responses import responses_request
+from friday_cli.llm.providers.service_provider import ServedModel
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.engine_fixture import Model, Say, batch, call, script
 
+MODEL = ServedModel("o", "m", 1000, 100)
 TWO_AND_ONE = Say(calls=[batch({"profile": "general"}, {"profile": "general"}, {"profile": "coder"})])
 
 
@@ -46,7 +48,7 @@ async def requests(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Request
 
 def shared(request: Request) -> list[Any]:
     """The tools up to the first cache mark, all tools, and the system text up to its first mark."""
-    body = messages_request(request, model="m", quirks=AnthropicQuirks(), max_output=100, origin="o")
+    body = messages_request(request, MODEL, AnthropicQuirks())
     end = next(i for i, tool in enumerate(body["tools"]) if "cache_control" in tool)
     return [body["tools"][: end + 1], body["tools"], body["system"][0]["text"]]
 
@@ -79,12 +81,10 @@ async def test_folders_sessions_and_agents_share_what_does_not_depend_on_them(
 def on_the_wire(wire: str, request: Request) -> tuple[bytes, list[bytes]]:
     """What a request begins with (system text and tools), and each of its messages, without the marks that move."""
     made: dict[str, Any] = {
-        "messages": lambda: messages_request(request, model="m", quirks=AnthropicQuirks(), max_output=100, origin="o"),
-        "chat": lambda: chat_request(request, "m", quirks=OpenAIQuirks(), max_output=100, origin="o"),
-        "responses": lambda: responses_request(request, "m", quirks=OpenAIQuirks(), max_output=100, origin="o"),
-        "responses with marks": lambda: responses_request(
-            request, "m", quirks=OpenAIQuirks(cache_marks=True), max_output=100, origin="o"
-        ),
+        "messages": lambda: messages_request(request, MODEL, AnthropicQuirks()),
+        "chat": lambda: chat_request(request, MODEL, OpenAIQuirks()),
+        "responses": lambda: responses_request(request, MODEL, OpenAIQuirks()),
+        "responses with marks": lambda: responses_request(request, MODEL, OpenAIQuirks(cache_marks=True)),
     }[wire]()
     if wire == "messages":
         for block in (part for message in made["messages"] for part in message["content"] if isinstance(part, dict)):

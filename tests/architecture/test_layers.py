@@ -61,12 +61,12 @@ GROUPS = {
         "openai",
         ("scripted", "scenario", "demo"),
         "batched",
-        ("service_provider", "refused", "listed_models", "service_tiers"),
+        ("service_provider", "refused", "listed_models", "pricing"),
         "encoded_history",
     ),
 }
 """Modules that belong together, by the beginning of their names."""
-SHARED = ("service_provider", "service_tiers", "encoded_history")
+SHARED = ("service_provider", "pricing", "encoded_history")
 """What siblings may import."""
 
 BOUNDS = {"cryptography"}

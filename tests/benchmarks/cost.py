@@ -17,6 +17,7 @@ from friday_cli.llm.models import prices
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, messages_request
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.providers.openai_responses import responses_request
+from friday_cli.llm.providers.service_provider import ServedModel
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, make, pieces
 from tests.servers.prompt_cache import KEPT_S, PromptCache
 from tests.virtual import VirtualLoop
@@ -40,11 +41,11 @@ class CachedModel(Model):
 
     def body(self, request: Request) -> dict[str, Any]:
         """The JSON of a request."""
-        more: dict[str, Any] = {"max_output": 1000, "origin": f"fake/{self.model}"}
+        model = ServedModel("fake", self.model, self.window, 1000)
         if VENDORS[self.model] == "anthropic":
             quirks = AnthropicQuirks(("low", "high"), "adaptive", "never", "never", short_ids=False)
-            return messages_request(request, model=self.model, quirks=quirks, **more)
-        return responses_request(request, self.model, quirks=OpenAIQuirks(cache_key=True), **more)
+            return messages_request(request, model, quirks)
+        return responses_request(request, model, OpenAIQuirks(cache_key=True))
 
     @property
     def cache_kept_s(self) -> float:

@@ -63,8 +63,8 @@ class ModelCall:
                 log.debug("request %d of %s", self.attempts, self.agent.path, exc_info=True)
                 self._log_request(attempt)
                 await self._report_doubt(attempt)
-                if not await self._may_retry(attempt, error):
-                    raise
+                if (given_up := await self._after_failure(attempt, error)) is not None:
+                    raise given_up  # noqa: B904 - it is the same failure
                 continue
             self._log_request(attempt, done)
             await self._report_doubt(attempt)
@@ -97,24 +97,23 @@ class ModelCall:
             event = msgspec.structs.replace(event, reply=done.message, stop=done.stop, usage=done.usage)
         self.services.log.emit_soon(self.agent.path, event)
 
-    async def _may_retry(self, attempt: _Attempt, error: ProviderError) -> bool:
-        """Log a failed attempt and wait, or change to the fallback model. False if the request is given up."""
+    async def _after_failure(self, attempt: _Attempt, error: ProviderError) -> ProviderError | None:
+        """Log a failed attempt and wait, or change to the fallback model. Returns the failure if the request is given up."""
         agent, services, patience = self.agent, self.services, self._patience
         offline_s = services.policy.offline_s if self._other_fallback is None else FALLBACK_AFTER_S
-        wait = patience.next_delay(services.rate_limiter(agent.conversation.provider.rate_limit_key), error, offline_s)
-        if patience.asked_too_long and error.retry_after and not error.hint:
-            error.hint = f"It asks you to wait for {_duration_text(error.retry_after)}."
+        gate = services.rate_limiter(agent.conversation.provider.rate_limit_key)
+        error, wait = patience.after(gate, error, offline_s)
         usage = error.usage if isinstance(error.usage, Usage) else Usage()
         received = "" if self.quiet else attempt.reply.text
         failed = AttemptFailed(self.attempts, error.kind, str(error), wait, usage, received)
         await services.log.emit(agent.path, failed)
         if wait is None:
             why = "does not answer" if error.transient else _FALLS_BACK.get(error.kind, "")
-            return bool(why) and await self._fall_back(why)
+            return None if why and await self._fall_back(why) else error
         if error.kind not in GATED:  # after the others the rate limiter waits
             async with agent.slot.waiting("waiting_rate", error.kind, wait_s=round(wait, 1)):
                 await asyncio.sleep(wait)
-        return True
+        return None
 
     @property
     def _other_fallback(self) -> Provider | None:
@@ -265,7 +264,7 @@ class _Attempt:
                     gate.disconnected(self._number)
                 elif error.status >= 500 and error.kind in UNWELL and error.retry_after is None:
                     if gate.failed(self._number, error.status, self._agent.path):
-                        error.kind = "network"
+                        raise error.but(kind="network") from error
                 elif error.status:
                     gate.answered(self._number)
                 raise
@@ -355,10 +354,3 @@ class _Attempt:
         return msgspec.structs.replace(
             usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost
         )
-
-
-def _duration_text(seconds: float) -> str:
-    for least, unit, name in ((172_800, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes")):
-        if seconds >= least:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"

@@ -45,7 +45,6 @@ class RetryPolicy:
         self._patient = patient
         self._failures: Counter[str] = Counter()
         self._passed = self._dropped = 0
-        self.asked_too_long = False
         self._waited = 0.0
         self._served: object = None
         self._crowded = False
@@ -66,14 +65,13 @@ class RetryPolicy:
             self._served_before = gate.served
         return self._errors > RETRIES["server"] and self._served_before != gate.served
 
-    def next_delay(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
-        """Seconds until the next try after `error`; None for no retry. `offline_s`: the longest time without a
-        connection. `asked_too_long` says afterwards whether the wait that the service asked for is the reason."""
+    def after(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> tuple[ProviderError, float | None]:
+        """The failure as it is reported, and the seconds until the next try; None for no retry. `offline_s`: the longest
+        time without a connection."""
         if error.status >= 500 and self._is_its_own(gate):
-            error.kind = "server" if error.kind == "network" else error.kind
-            return None
+            return (error.but(kind="server") if error.kind == "network" else error), None
         if error.kind == "network":
-            return self._until_connected(gate, error, offline_s)
+            return error, self._until_connected(gate, error, offline_s)
         kind, crowded = error.kind, error.kind in CROWDED
         self._crowded = self._crowded or crowded
         free = not (isinstance(error.usage, Usage) and error.usage.billed)
@@ -84,15 +82,15 @@ class RetryPolicy:
             self._failures[kind] += 1
         tries, asked = max(1, self._failures[kind]), error.retry_after or 0.0
         if tries > RETRIES.get(kind, 0):
-            return None
+            return error, None
         long_wait = asked > RETRY_AFTER_MOST_S or self._waited + asked >= WAITS_MOST_S
         if long_wait and not (self._patient and 0 < asked <= PATIENT_MOST_S):
-            self.asked_too_long = bool(asked)
-            return None
+            hint = f"It asks you to wait for {_duration_text(asked)}." if asked and not error.hint else ""
+            return (error.but(hint=hint) if hint else error), None
         often = tries + self._passed // PASSED
         wait = gate.back_off(often, retry_after=error.retry_after, crowded=crowded)
         self._waited += wait
-        return wait
+        return error, wait
 
     def _until_connected(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
         self._failures["network"] += isinstance(error.usage, Usage) and error.usage.billed > 0
@@ -112,3 +110,10 @@ class RetryPolicy:
             self._refused_at = now
             return False
         return before != self._served and now - self._refused_at < TURN_MOST_S
+
+
+def _duration_text(seconds: float) -> str:
+    for least, unit, name in ((172_800, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes")):
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -112,6 +112,18 @@ class ProviderError(FridayError):
         self.retry_after = retry_after
         self.usage = usage
 
+    def but(self, *, kind: ErrorKind | None = None, hint: str = "") -> ProviderError:
+        """The same failure with another kind or hint."""
+        other = type(self)(
+            kind or self.kind,
+            self.message,
+            hint=hint or self.hint,
+            status=self.status,
+            retry_after=self.retry_after,
+            usage=self.usage,
+        )
+        return other.with_traceback(self.__traceback__)
+
     @property
     def transient(self) -> bool:
         """Whether the same request may succeed later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -24,8 +24,10 @@ from .resolve import ModelChoice, require_key
 if TYPE_CHECKING:
     from ..providers.anthropic_request import AnthropicQuirks
     from ..providers.openai_parts import OpenAIQuirks
-    from ..providers.service_tiers import ServiceTiers
+    from ..providers.pricing import Pricing, ServiceTiers
     from ..transport.batches import Batches
+
+Tier = ServiceTier | Literal[""]
 
 
 def create_provider(
@@ -34,7 +36,7 @@ def create_provider(
     *,
     env: Mapping[str, str] | None = None,
     web_search: bool = False,
-    tier: ServiceTier | Literal[""] = "",
+    tier: Tier = "",
 ) -> Provider:
     """The provider for a choice; no request is sent. `web_search` enables the service's built-in search, if any. `tier` is the service
     tier to ask for.
@@ -55,35 +57,39 @@ def create_provider(
         from .local_servers import at_open_port
 
         service = at_open_port(service)
-    searches = web_search and service.official
+    from ..providers.service_provider import ServedModel
+
+    model = ServedModel(service.name, choice.model, choice.window, choice.max_output, web_search and service.official)
+    price = pricing(service, choice, settings, env, tier)
+    place = endpoint(service, require_key(service, env), env=env, slow=tier == "flex")
+    if service.api == "messages":
+        from ..providers.anthropic import AnthropicProvider
+
+        return AnthropicProvider(model, place, price, anthropic_quirks(service, choice))
+    from ..providers.openai import OpenAIChat, OpenAIResponses
+
+    kind = OpenAIResponses if service.api == "responses" else OpenAIChat
+    return kind(model, place, price, openai_quirks(service, choice))
+
+
+def pricing(
+    service: ModelService, choice: ModelChoice, settings: Settings, env: Mapping[str, str], tier: Tier = ""
+) -> Pricing:
+    """What the replies of a model cost in a service tier. Raises UsageError if the service does not have it."""
+    from ..providers.pricing import Pricing
+
     tiers = _tiers(service, choice.model, tier)
     if tiers is None:
         raise UsageError(
             f"{service.title} has no service tier `{tier}`.",
             hint="OpenAI has flex and fast, Anthropic has fast; `friday map --deferred` takes half the price at both.",
         )
-    common: dict[str, Any] = {
-        "endpoint": endpoint(service, require_key(service, env), env=env, slow=tier == "flex"),
-        "window": choice.window,
-        "max_output": choice.max_output,
-        "price": cost_function(
-            service, choice.model, assume=settings.limits.assume_price or service.reports_cost, env=env
-        ),
-        "price_step": 0 if service.settings.prices.given else prices.step(service.catalog_name, choice.model),
-        "assumed_price": bool(price_note(choice.provider, choice.model, settings, env)),
-        "transport": service.settings.transport,
-        "extra": service.settings.extra,
-        "tiers": tiers,
-    }
-    if service.api == "messages":
-        from ..providers.anthropic import AnthropicProvider
-
-        quirks = anthropic_quirks(service, choice)
-        return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
-    from ..providers.openai import OpenAIChat, OpenAIResponses
-
-    kind = OpenAIResponses if service.api == "responses" else OpenAIChat
-    return kind(service.name, choice.model, quirks=openai_quirks(service, choice), web_search=searches, **common)
+    return Pricing(
+        cost_function(service, choice.model, assume=settings.limits.assume_price or service.reports_cost, env=env),
+        step=0 if service.settings.prices.given else prices.step(service.catalog_name, choice.model),
+        assumed=bool(price_note(choice.provider, choice.model, settings, env)),
+        tiers=tiers,
+    )
 
 
 def batches_at(name: str, settings: Settings, env: Mapping[str, str]) -> Batches:
@@ -112,8 +118,8 @@ def has_tier(
     return _tiers(service, choice.model, tier) is not None
 
 
-def _tiers(service: ModelService, model: str, tier: ServiceTier | Literal[""]) -> ServiceTiers | None:
-    from ..providers.service_tiers import service_tiers
+def _tiers(service: ModelService, model: str, tier: Tier) -> ServiceTiers | None:
+    from ..providers.pricing import service_tiers
 
     known = _of_vendor(service, model) and not service.settings.platform
     return service_tiers(service.catalog_name if known else "", tier)
@@ -146,6 +152,8 @@ def endpoint(
         models=catalog.models_of(service.catalog_name),
         idle_s=service.settings.idle or IDLE_S,
         first_s=FIRST_S if (service.on_this_machine or slow) and not service.settings.idle else 0.0,
+        transport=service.settings.transport,
+        extra=service.settings.extra,
     )
 
 
@@ -226,6 +234,7 @@ def anthropic_quirks(service: ModelService, choice: ModelChoice) -> AnthropicQui
         known.temperature,
         short_ids=not _of_vendor(service, choice.model),
         task_budget=known.task_budget and service.official,
+        cache_blocks=service.settings.platform in ("bedrock", "vertex"),
     )
 
 

@@ -11,11 +11,11 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.provider import Request
 
 from ..transport.endpoint import Endpoint, parse_headers
-from .anthropic_request import AnthropicQuirks, messages_request, task_budget
+from .anthropic_request import REJECTED, AnthropicQuirks, messages_request, task_budget
 from .anthropic_stream import AnthropicStream
 from .encoded_history import EncodedHistory
-from .service_provider import ServiceProvider
-from .service_tiers import FAST_MODE
+from .pricing import FAST_MODE, Pricing
+from .service_provider import ServedModel, ServiceProvider
 
 VERSION = "2026-10-21"
 """The `anthropic-version` header of every request, the same as the SDK's; a configured header replaces it."""
@@ -23,8 +23,6 @@ BINDING = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that lets a request drop thinking blocks of a conversation that has changed."""
 TASK_BUDGETS = "task-budgets-2026-03-13"
 """The `anthropic-beta` of a request that tells the model its budget."""
-_REJECTED = "rejected_thinking"
-"""In `Request.provider_state`: how thinking blocks that the service rejected are handled, "drop" or "strip"."""
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control")
 
 
@@ -41,11 +39,15 @@ class AnthropicProvider(ServiceProvider):
     no_reply: ClassVar[dict[str, Any]] = {"max_tokens": 0}
 
     def __init__(
-        self, name: str, model: str, *, endpoint: Endpoint, quirks: AnthropicQuirks | None = None, **common: Any
+        self,
+        model: ServedModel,
+        endpoint: Endpoint,
+        pricing: Pricing | None = None,
+        quirks: AnthropicQuirks | None = None,
     ) -> None:
-        super().__init__(name, model, endpoint=endpoint, **common)
+        super().__init__(model, endpoint, pricing)
         headers = {key.lower(): value for key, value in endpoint.headers.items()}
-        if self._transport == "http":
+        if not endpoint.over_sdk:
             custom = parse_headers(os.environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
             headers = {"anthropic-version": VERSION, **custom, **headers}
         self._endpoint = msgspec.structs.replace(endpoint, headers=headers, sdk="anthropic")
@@ -55,15 +57,15 @@ class AnthropicProvider(ServiceProvider):
         """As the base class; thinking blocks that are rejected because the conversation has changed are omitted from it,
         too."""
         remedy, state = _thinking_remedy(error), request.provider_state
-        if remedy is None or state.get(_REJECTED) in (remedy, "strip"):
+        if remedy is None or state.get(REJECTED) in (remedy, "strip"):
             return super()._omit_refused(error, request)
-        state[_REJECTED] = remedy
+        state[REJECTED] = remedy
         return ""
 
     @property
     def cache_kept_s(self) -> float:
         """See `CacheRefresher`. The service refuses such a request with a budget of thinking tokens ("Prompt caching")."""
-        own = self._transport == "http" and not self._quirks.short_ids and self._quirks.thinking != "budget"
+        own = not self._endpoint.over_sdk and not self._quirks.short_ids and self._quirks.thinking != "budget"
         return 300.0 if own else 0.0
 
     async def count_tokens(self, request: Request) -> int:
@@ -71,23 +73,13 @@ class AnthropicProvider(ServiceProvider):
         return await self._counted(request, f"{self.path}/count_tokens", _COUNTED)
 
     def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
-        return messages_request(
-            request,
-            model=self.model,
-            quirks=self._quirks,
-            max_output=self.max_output,
-            origin=self._origin,
-            cache_blocks=self._endpoint.platform in ("bedrock", "vertex"),
-            web_search=self._web_search,
-            rejected_thinking=request.provider_state.get(_REJECTED, ""),
-            history=history,
-        )
+        return messages_request(request, self._model, self._quirks, history)
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         """The endpoint, with the beta headers that the request needs."""
-        wanted = [BINDING] if request.provider_state.get(_REJECTED) == "drop" else []
+        wanted = [BINDING] if request.provider_state.get(REJECTED) == "drop" else []
         wanted += [TASK_BUDGETS] if task_budget(request, self._quirks) else []
-        wanted += [FAST_MODE] if self._tiers.asked == "fast" and "speed" not in self._omitted else []
+        wanted += [FAST_MODE] if self._pricing.tiers.asked == "fast" and "speed" not in self._omitted else []
         if not wanted:
             return self._endpoint
         headers = self._endpoint.headers

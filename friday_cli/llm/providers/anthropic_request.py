@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from friday_cli.core.text.lazy_regex import pattern
 from ..transport.json_body import EncodedList
 from ..transport.tool_arguments import api_call_id, api_tool_name
 from .encoded_history import EncodedHistory
-from .service_provider import temperature_for
+from .service_provider import ServedModel, temperature_for
 
 WEB_SEARCH_SPEC = {"type": "web_search_20250305", "name": "web_search"}
 """The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
@@ -27,6 +27,9 @@ _MAX_TEMPERATURE = 1.0
 _CACHE_CONTROL = {"type": "ephemeral"}
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _ID = pattern(r"[A-Za-z0-9_-]{1,64}")
+REJECTED = "rejected_thinking"
+"""In `Request.provider_state`: how thinking blocks that the service rejected, because the conversation has changed, are handled.
+"drop" asks the service to ignore them, "strip" does not send them."""
 _Block = dict[str, Any]
 
 
@@ -47,27 +50,16 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
     refuses others; Claude streams the arguments of calls as it writes them."""
     task_budget: bool = False
     """Whether the model can be told how many tokens it may use for its task; needs a beta header."""
+    cache_blocks: bool = False
+    """Mark blocks for the cache instead of the whole request: the platform has no automatic caching."""
 
 
 def messages_request(
-    request: Request,
-    *,
-    model: str,
-    quirks: AnthropicQuirks,
-    max_output: int,
-    origin: str,
-    cache_blocks: bool = False,
-    web_search: bool = False,
-    rejected_thinking: Literal["", "drop", "strip"] = "",
-    history: EncodedHistory | None = None,
+    request: Request, model: ServedModel, quirks: AnthropicQuirks, history: EncodedHistory | None = None
 ) -> dict[str, Any]:
-    """The JSON of a streaming request.
-
-    `cache_blocks` marks blocks for the cache instead of the whole request (platforms without automatic caching).
-    `rejected_thinking` is for thinking blocks of a conversation that has changed: "drop" asks the service to ignore
-    them, "strip" does not send them. `history` encodes the messages; blocks of it cannot be marked.
-    """
-    max_tokens = max(1, min(request.max_output, max_output))
+    """The JSON of a streaming request. `history` encodes the messages; blocks of it cannot be marked."""
+    max_tokens = max(1, min(request.max_output, model.max_output))
+    rejected_thinking, origin = request.provider_state.get(REJECTED, ""), model.origin
     thinking, effort = _thinking(request.effort, quirks, max_tokens)
     if rejected_thinking == "drop":
         thinking = {"type": "adaptive"} if thinking is None else thinking
@@ -85,11 +77,11 @@ def messages_request(
     sent = request.messages
     variant = (origin, without_thinking)
     messages = turns(sent, True) if history is None else history.encode(sent, turns, variant, mark=_MARK)
-    body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
+    body: dict[str, Any] = {"model": model.name, "max_tokens": max_tokens, "messages": messages, "stream": True}
     if request.system.strip():
         shared, heading, rest = request.system.partition(ENVIRONMENT)
         body["system"] = [{"type": "text", "text": text} for text in (shared, heading + rest) if text]
-    if tools := _tools(request, web_search, not quirks.short_ids):
+    if tools := _tools(request, model.searches, not quirks.short_ids):
         body["tools"] = tools
         if request.tool_choice == "none":
             body["tool_choice"] = {"type": "none"}
@@ -102,7 +94,7 @@ def messages_request(
     temperature = temperature_for(request, quirks.temperature)
     if temperature is not None and (thinking is None or thinking["type"] == "disabled"):
         body["temperature"] = min(_MAX_TEMPERATURE, temperature)
-    _add_cache_control(body, cache_blocks)
+    _add_cache_control(body, quirks.cache_blocks)
     return body
 
 

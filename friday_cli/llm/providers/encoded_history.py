@@ -28,11 +28,6 @@ _LIST_END = b"}]}"
 Convert = Callable[[Sequence[Message], bool], list[dict[str, Any]]]
 """Makes the API's items of consecutive messages; the second argument: they are the first of the conversation."""
 
-REFUSED_IMAGES = "refused_images"
-"""In `Request.provider_state`: the hashes of images that the service refused, each with the reason."""
-UNREAD = "unread_reasoning"
-"""In `Request.provider_state`: how many messages have reasoning that the service cannot read."""
-
 
 class _Section(NamedTuple):
     """Consecutive messages and their items: the roles of the first and last item (None: the API has none) and the JSON."""

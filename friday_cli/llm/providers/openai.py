@@ -8,21 +8,29 @@ import msgspec
 
 from friday_cli.core.protocol.provider import Request
 
-from .encoded_history import UNREAD, EncodedHistory
+from ..transport.endpoint import Endpoint
+from .encoded_history import EncodedHistory
 from .openai_chat import ChatStream, chat_request
 from .openai_parts import SERVICES, OpenAIQuirks
 from .openai_responses import ResponsesStream, responses_request
-from .service_provider import ServiceProvider
+from .pricing import Pricing
+from .service_provider import ServedModel, ServiceProvider
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning")
 
 
 class _OpenAIProvider(ServiceProvider):
-    """`quirks` default to those of the service called `name`."""
+    """`quirks` default to those of the service."""
 
-    def __init__(self, name: str, model: str, *, quirks: OpenAIQuirks | None = None, **common: Any) -> None:
-        super().__init__(name, model, **common)
-        self._quirks = SERVICES.get(name, OpenAIQuirks()) if quirks is None else quirks
+    def __init__(
+        self,
+        model: ServedModel,
+        endpoint: Endpoint,
+        pricing: Pricing | None = None,
+        quirks: OpenAIQuirks | None = None,
+    ) -> None:
+        super().__init__(model, endpoint, pricing)
+        self._quirks = SERVICES.get(model.service, OpenAIQuirks()) if quirks is None else quirks
 
 
 class OpenAIChat(_OpenAIProvider):
@@ -35,9 +43,7 @@ class OpenAIChat(_OpenAIProvider):
         quirks = (
             msgspec.structs.replace(self._quirks, omitted=frozenset(self._omitted)) if self._omitted else self._quirks
         )
-        return chat_request(
-            request, self.model, quirks=quirks, max_output=self.max_output, origin=self._origin, history=history
-        )
+        return chat_request(request, self._model, quirks, history)
 
 
 class OpenAIResponses(_OpenAIProvider):
@@ -50,20 +56,11 @@ class OpenAIResponses(_OpenAIProvider):
     @property
     def cache_kept_s(self) -> float:
         """See `CacheRefresher`: models with cache marks have `prompt_cache_options`."""
-        return 1800.0 if self._quirks.cache_marks and self._transport == "http" else 0.0
+        return 1800.0 if self._quirks.cache_marks and not self._endpoint.over_sdk else 0.0
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""
         return await self._counted(request, f"{self.path}/input_tokens", _COUNTED)
 
     def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
-        return responses_request(
-            request,
-            self.model,
-            quirks=self._quirks,
-            max_output=self.max_output,
-            origin=self._origin,
-            web_search=self._web_search,
-            history=history,
-            unread=request.provider_state.get(UNREAD, 0),
-        )
+        return responses_request(request, self._model, self._quirks, history)

@@ -29,7 +29,7 @@ from .openai_parts import (
     effort_for,
     result_text,
 )
-from .service_provider import temperature_for
+from .service_provider import ServedModel, temperature_for
 
 _STOPS: dict[str, Stop] = {
     "stop": "end_turn", "eos": "end_turn", "end": "end_turn", "end_turn": "end_turn", "stop_sequence": "end_turn",
@@ -53,16 +53,11 @@ _ERROR_REASONS = frozenset(("error", "network_error", "insufficient_system_resou
 
 
 def chat_request(
-    request: Request,
-    model: str,
-    *,
-    quirks: OpenAIQuirks,
-    max_output: int,
-    origin: str,
-    history: EncodedHistory | None = None,
+    request: Request, model: ServedModel, quirks: OpenAIQuirks, history: EncodedHistory | None = None
 ) -> dict[str, Any]:
-    """The JSON of a request. Reasoning and extra fields are sent only to the `origin` that made them. `history` encodes the
+    """The JSON of a request. Reasoning and extra fields are sent only to the origin that made them. `history` encodes the
     messages."""
+    origin = model.origin
 
     def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
         system = {"role": quirks.system_role, "content": request.system}
@@ -72,10 +67,10 @@ def chat_request(
     messages = (
         items(sent, True) if history is None else history.encode(sent, items, (origin, request.system, quirks.omitted))
     )
-    body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
+    body: dict[str, Any] = {"model": model.name, "messages": messages, "stream": True}
     if quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
+    if limit := min((n for n in (request.max_output, model.max_output) if n > 0), default=0):
         body[quirks.max_tokens] = limit
     if request.tools:
         body["tools"] = [
@@ -91,7 +86,7 @@ def chat_request(
     if quirks.auto_cache:
         body["cache_control"] = {"type": "ephemeral"}
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request, model)
+        body["prompt_cache_key"] = cache_key(request, model.name)
     return body
 
 

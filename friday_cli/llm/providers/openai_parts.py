@@ -17,8 +17,8 @@ from ..transport.endpoint import Endpoint
 from ..transport.json_body import encode_value
 from ..transport.text import StreamedText, dict_in, one_line
 from ..transport.tool_arguments import api_call_id, api_tool_name, call_of, short_hash
+from .pricing import OPENAI_WORDS
 from .service_provider import ReplyStream, charged_cost, has_content
-from .service_tiers import OPENAI_WORDS
 
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9

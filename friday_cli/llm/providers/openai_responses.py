@@ -25,7 +25,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
 from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
-from .encoded_history import EncodedHistory
+from .encoded_history import UNREAD, EncodedHistory
 from .openai_parts import (
     NO_IMAGE,
     OpenAIQuirks,
@@ -38,7 +38,7 @@ from .openai_parts import (
     result_text,
 )
 from .openai_responses_items import OutputItem, searches_in, stored_fields
-from .service_provider import temperature_for
+from .service_provider import ServedModel, temperature_for
 
 _MIN_OUTPUT = 16
 """The lowest `max_output_tokens` that the service accepts."""
@@ -50,19 +50,11 @@ _ITEM_FIELDS = "friday_items"
 
 
 def responses_request(
-    request: Request,
-    model: str,
-    *,
-    quirks: OpenAIQuirks,
-    max_output: int,
-    origin: str,
-    web_search: bool = False,
-    history: EncodedHistory | None = None,
-    unread: int = 0,
+    request: Request, model: ServedModel, quirks: OpenAIQuirks, history: EncodedHistory | None = None
 ) -> dict[str, Any]:
     """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along, except that of the
-    first `unread` messages. `history` encodes the messages."""
-
+    first messages which it cannot read. `history` encodes the messages."""
+    origin, unread = model.origin, request.provider_state.get(UNREAD, 0)
     system = marked_system(request.system) if quirks.cache_marks else None
 
     def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
@@ -72,17 +64,17 @@ def responses_request(
     if unread:
         sent = (*map(without_thinking, sent[:unread]), *sent[unread:])
     messages = items(sent, True) if history is None else history.encode(sent, items, variant)
-    body: dict[str, Any] = {"model": model, "input": messages, "stream": True, "store": False}
+    body: dict[str, Any] = {"model": model.name, "input": messages, "stream": True, "store": False}
     if request.system and system is None:
         body["instructions"] = request.system
-    if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
+    if limit := min((n for n in (request.max_output, model.max_output) if n > 0), default=0):
         body["max_output_tokens"] = max(_MIN_OUTPUT, limit)
     tools: list[dict[str, Any]] = [
         {"type": "function", "name": t.name, "description": t.description, "parameters": t.schema, "strict": False}
         for t in request.tools
     ]
     include = ["reasoning.encrypted_content"] if quirks.reasoning else []
-    if web_search and all(t.name != "web_search" for t in request.tools):
+    if model.searches and all(t.name != "web_search" for t in request.tools):
         tools.append({"type": "web_search"})
         include.append("web_search_call.action.sources")
     if tools:
@@ -99,7 +91,7 @@ def responses_request(
     if include:
         body["include"] = include
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request, model)
+        body["prompt_cache_key"] = cache_key(request, model.name)
     return body
 
 

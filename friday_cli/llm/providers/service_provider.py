@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,12 +16,12 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Message, Usage, user
 from friday_cli.core.protocol.provider import Chunk, NoteChunk, ReplyDone, Request, ServerSearch
 
-from ..transport import Transport, get_transport
+from ..transport import get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import dict_in, one_line
 from .encoded_history import REFUSED_IMAGES, EncodedHistory
-from .service_tiers import ServiceTiers
+from .pricing import Pricing
 
 _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
 SILENT_EVENTS = 20_000
@@ -98,6 +98,26 @@ def server_search(
     return ServerSearch(call_id, text, tuple((title, url) for url, title in kept.items()), one_line(error, _MAX_TITLE))
 
 
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model as its service offers it."""
+
+    service: str
+    """The name of the service."""
+    name: str
+    """The name that requests have."""
+    window: int
+    """Tokens of a request and its reply."""
+    max_output: int
+    """Tokens of a reply."""
+    searches: bool = False
+    """Whether requests offer the search on the service's own servers, if no tool has its name and the API has one."""
+
+    @property
+    def origin(self) -> str:
+        """Marks the blocks of its replies that only this service can read."""
+        return f"{self.service}/{self.name}"
+
+
 def temperature_for(request: Request, accepted: str) -> float | None:
     """The temperature to send; None to omit it. `accepted`: when the model accepts one (see models.toml)."""
     if accepted == "never" or (accepted == "no_effort" and request.effort != "none"):
@@ -106,14 +126,7 @@ def temperature_for(request: Request, accepted: str) -> float | None:
 
 
 class ServiceProvider(ABC):
-    """A model of a service; see `core.protocol.provider.Provider`.
-
-    `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
-    `price_step` is the input in tokens above which every token of a request costs more (0: none).
-    `assumed_price`: the price is that of another model, so that costs are estimates. `extra` are more fields of a request.
-    `tiers` are the service tiers and the one to ask for. `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
-    platform always uses the SDK.
-    """
+    """A model of a service; see `core.protocol.provider.Provider`."""
 
     path: ClassVar[str]
     reply_stream: ClassVar[type[ReplyStream]]
@@ -123,38 +136,20 @@ class ServiceProvider(ABC):
     """Fields that ask for no reply, so that only the cache is filled or used."""
     badge = ""
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        endpoint: Endpoint,
-        window: int,
-        max_output: int,
-        price: Callable[[Usage], float | None] | None = None,
-        price_step: int = 0,
-        assumed_price: bool = False,
-        extra: dict[str, Any] | None = None,
-        transport: Transport = "http",
-        web_search: bool = False,
-        tiers: ServiceTiers | None = None,
-    ) -> None:
-        self.name, self.model, self.window, self.max_output = name, model, window, max_output
+    def __init__(self, model: ServedModel, endpoint: Endpoint, pricing: Pricing | None = None) -> None:
+        self._model, self._pricing = model, pricing or Pricing()
+        self.name, self.model, self.window, self.max_output = model.service, model.name, model.window, model.max_output
         self.rate_limit_key = endpoint.rate_limit_key
         self._endpoint = endpoint
-        self._origin = f"{name}/{model}"
-        self._price, self._web_search = price, web_search
-        self.price_step, self._assumed_price = price_step, assumed_price
-        self._tiers = tiers or ServiceTiers()
-        self._extra = {**self._tiers.fields, **(extra or {})}
+        self.price_step = self._pricing.step
+        self._extra = {**self._pricing.tiers.fields, **endpoint.extra}
         self._tier_note = ""
-        self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model), {})
+        self._omitted = _OMITTED.setdefault((endpoint.base_url, self.path, model.name), {})
         self._sent: dict[str, Any] = {}
         """The body that was sent last."""
-        self._transport: Transport = "sdk" if endpoint.platform else transport
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._origin})"
+        return f"{type(self).__name__}({self._model.origin})"
 
     @property
     def endpoint(self) -> Endpoint:
@@ -167,7 +162,7 @@ class ServiceProvider(ABC):
 
     def whole(self, request: Request, document: dict[str, Any]) -> list[Chunk]:
         """A reply that came as one document, as chunks with a `ReplyDone` at the end. Raises ProviderError with the usage as it is known."""
-        reply = self.reply_stream(self._endpoint, self._origin, request)
+        reply = self.reply_stream(self._endpoint, self._model.origin, request)
         try:
             chunks = list(reply.feed(document))
             done = reply.finish()
@@ -175,11 +170,11 @@ class ServiceProvider(ABC):
             failed = from_exception(self._endpoint, error)
             failed.usage = failed.usage or reply.usage()
             raise failed from (None if failed is error else error)
-        return [*chunks, msgspec.structs.replace(done, usage=self._with_cost(done.usage))]
+        return [*chunks, msgspec.structs.replace(done, usage=self._pricing.priced(done.usage))]
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`, in the tier that served it; None if the price is not known."""
-        return self._tiers.cost(self._price, usage) if self._price else None
+        return self._pricing.cost(usage)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The reply in chunks, then exactly one `ReplyDone`.
@@ -212,12 +207,13 @@ class ServiceProvider(ABC):
         return omit(error, request, self._sent, self._omitted, needed=self.needed, service=self._endpoint.service)
 
     async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        reply = self.reply_stream(self._endpoint, self._origin, request)
+        reply = self.reply_stream(self._endpoint, self._model.origin, request)
         silent = SILENT_EVENTS + max(0, request.max_output)
         try:
-            send = get_transport(self._transport)
+            http = not self._endpoint.over_sdk
+            send = get_transport("http" if http else "sdk")
             try:
-                history = EncodedHistory.of(request) if self._transport == "http" else None
+                history = EncodedHistory.of(request) if http else None
                 body = self._sent = _without_refused({**self._body(request, history), **self._extra}, self._omitted)
                 async with aclosing(send(self._endpoint_for(request), self.path, body)) as events:
                     async for event in events:
@@ -235,14 +231,14 @@ class ServiceProvider(ABC):
         except Exception as error:
             failed = from_exception(self._endpoint, error)
             usage = failed.usage or reply.usage()
-            failed.usage = self._with_cost(usage) if isinstance(usage, Usage) else None
+            failed.usage = self._pricing.priced(usage) if isinstance(usage, Usage) else None
             if failed.kind in ("empty", "not_found"):
                 from .listed_models import explained  # most requests do not fail
 
                 failed = await explained(failed, self._endpoint, self.model)
             raise failed from (None if failed is error else error)
-        usage = self._with_cost(done.usage)
-        if (note := self._tiers.note(self._endpoint.service, usage.tier)) != self._tier_note:
+        usage = self._pricing.priced(done.usage)
+        if (note := self._pricing.tiers.note(self._endpoint.service, usage.tier)) != self._tier_note:
             self._tier_note = note
             yield NoteChunk(note or f"{self._endpoint.service} serves in its tier {usage.tier} again.")
         yield msgspec.structs.replace(done, usage=usage)
@@ -259,17 +255,10 @@ class ServiceProvider(ABC):
         body = _without_refused({**self._body(request), **self._extra, **self.no_reply}, self._omitted)
         for name in ("stream", "stream_options"):
             body.pop(name, None)
-        reply = self.reply_stream(self._endpoint, self._origin, request)
+        reply = self.reply_stream(self._endpoint, self._model.origin, request)
         for _ in reply.feed(await document(self._endpoint_for(request), self.path, body)):
             pass  # there is no reply
-        return self._with_cost(reply.usage() or Usage())
-
-    def _with_cost(self, usage: Usage) -> Usage:
-        if usage.charged:
-            return usage
-        estimated = usage.estimated or self._assumed_price or not self._tiers.knows(usage.tier)
-        tier = "" if usage.tier == "standard" and not self._tiers.asked else usage.tier
-        return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated, tier=tier)
+        return self._pricing.priced(reply.usage() or Usage())
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         return self._endpoint

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Literal
+from typing import Any
 
-from .endpoint import Endpoint
-
-Transport = Literal["http", "sdk"]
+from .endpoint import Endpoint, Transport
 
 __all__ = ["Endpoint", "Events", "Transport", "aclose_all", "get_transport"]
 

@@ -43,6 +43,10 @@ ANSWERED: set[str] = set()
 """Origins that answered a request in this process: they speak HTTP, with the scheme of their address."""
 
 
+Transport = Literal["http", "sdk"]
+"""What sends requests: Friday itself, or the official SDK."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A model service. All durations are seconds."""
 
@@ -66,6 +70,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Further arguments of that class (region, project, resource, API version)."""
     models: tuple[str, ...] = ()
     """Known model ids, for suggestions in an error."""
+    transport: Transport = "http"
+    """What sends requests if it is not on a platform, which only the SDK knows."""
+    extra: dict[str, Any] = {}
+    """More fields of each request."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.service!r}, {self.host!r})"
@@ -73,6 +81,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> Any:
         yield self.service
         yield self.host
+
+    @property
+    def over_sdk(self) -> bool:
+        """Whether the official SDK sends the requests."""
+        return bool(self.platform) or self.transport == "sdk"
 
     @property
     def address(self) -> SplitResult:

@@ -115,8 +115,7 @@ def from_status(
         kind = "server"
     request_id = next((headers[name] for name in _REQUEST_IDS if headers.get(name)), "") or _request_id(data)
     error = _error(endpoint, what, status, detail, retry_after(headers, data), request_id=request_id)
-    error.kind = kind
-    return error
+    return error if what == kind else error.but(kind=kind)
 
 
 def _request_id(data: Any) -> str:

@@ -14,6 +14,8 @@ from friday_cli.core.protocol.messages import Message, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
 from friday_cli.llm.providers.anthropic import AnthropicProvider
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
+from friday_cli.llm.providers.pricing import Pricing
+from friday_cli.llm.providers.service_provider import ServedModel
 from friday_cli.llm.transport import Endpoint, Transport
 from tests.servers.script_player import Reply, Server, playing
 
@@ -43,16 +45,18 @@ def provider_at(
     url: str,
     wire: Wire = "chat",
     *,
-    name: str = "own",
-    model: str = "m-1",
     headers: dict[str, str] | None = None,
-    models: tuple[str, ...] = (),
+    pricing: Pricing | None = None,
+    quirks: Any = None,
     **more: Any,
 ) -> Any:
+    """A provider at `url`. `more`: fields of its `ServedModel` or of its `Endpoint`."""
     base = url if wire == "messages" else f"{url}/v1"
+    served = {name: more.pop(name) for name in ServedModel.__struct_fields__ if name in more}
+    model = ServedModel(**{"service": "own", "name": "m-1", "window": 100_000, "max_output": 4000, **served})
     sent = {"authorization": f"Bearer {KEY}", **(headers or {})}
-    endpoint = Endpoint(service="Own", base_url=base, headers=sent, key_name="OWN_KEY", idle_s=60.0, models=models)
-    return PROVIDERS[wire](name, model, **{"endpoint": endpoint, "window": 100_000, "max_output": 4000, **more})
+    given: dict[str, Any] = {"service": "Own", "base_url": base, "key_name": "OWN_KEY", "idle_s": 60.0, **more}
+    return PROVIDERS[wire](model, Endpoint(headers=sent, **given), pricing, quirks)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, T
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, TASK_BUDGETS, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
+from friday_cli.llm.providers.pricing import Pricing
 from friday_cli.llm.transport import Transport, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN
 from tests.llm.providers.asking import KEY, fails, provider_at
@@ -26,7 +27,7 @@ HELLO = [start(), *text(0, "Hello"), *end()]
 
 
 def provider(server: Server, transport: Transport = "http", **more: Any) -> AnthropicProvider:
-    given = {"name": "anthropic", "model": "claude-test", "window": 200_000, "max_output": 64_000, **more}
+    given = {"service": "anthropic", "name": "claude-test", "window": 200_000, "max_output": 64_000, **more}
     found: AnthropicProvider = provider_at(server.url, "messages", transport=transport, **given)
     return found
 
@@ -80,7 +81,7 @@ async def test_the_sdk_reads_the_same_message(name: str) -> None:
 REQUESTS: dict[str, tuple[Request, dict[str, Any]]] = {
     "plain": (ask(), {}), "wrap-up": (ask(tool_choice="none"), {}), "effort": (ask(effort="high"), {"quirks": OPUS}),
     "between tools": (ask(effort="none"), {"quirks": SONNET}), "thinking off": (ask(effort="none"), {"quirks": HAIKU}),
-    "budget": (ask(effort="low", max_output=9000), {"quirks": OLD}), "search": (ask(), {"web_search": True}),
+    "budget": (ask(effort="low", max_output=9000), {"quirks": OLD}), "search": (ask(), {"searches": True}),
     "thoughts": (ask(messages=HISTORY), {"quirks": OPUS}),
     "tools": (ask(messages=(user("a"), said(ToolCall("t", "f", {"é": [1, None]})),
                             results(ToolResult("t", "😀", "error")))), {}),
@@ -147,7 +148,7 @@ async def test_a_budget_comes_with_its_beta_header_and_without_it_when_the_servi
     budgets = msgspec.structs.replace(OPUS, task_budget=True)
     refusal = invalid("output_config.task_budget: Extra inputs are not permitted")
     async with playing(refusal, Reply(named(*HELLO)), Reply(named(*HELLO))) as server:
-        of = provider(server, transport, quirks=budgets, model="claude-budget")
+        of = provider(server, transport, quirks=budgets, name="claude-budget")
         await reply(of, ask(task_tokens=50_000))
         await reply(of, ask())
     sent = [("task_budget" in asked.json.get("output_config", {})) for asked in server.requests]
@@ -203,7 +204,7 @@ def error_event(kind: str) -> dict[str, Any]:
 
 async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
     async with playing(Reply(named(*HELLO))) as server:
-        of = provider(server, transport, price=lambda usage: usage.output * 0.5)
+        of = provider(server, transport, pricing=Pricing(lambda usage: usage.output * 0.5))
         _, done = await reply(of)
         same, free = (
             provider(server, transport),
@@ -242,7 +243,7 @@ async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypa
     monkeypatch.setattr(sdk, "_load", slowly)
     listed = document({"data": [{"id": "claude-opus-5-5"}], "has_more": False}, 200)
     async with playing(document(error_event("not_found_error"), 404), listed) as server:
-        _, error = await fails(provider(server, "http", model="claude-opus-5.5"))
+        _, error = await fails(provider(server, "http", name="claude-opus-5.5"))
     assert error.hint.startswith("Did you mean claude-opus-5-5?")
 
 
@@ -260,7 +261,7 @@ async def test_f34_near_names_are_those_listed_or_else_those_known(
     rows = {"data": [{"id": name} for name in listed or ()], "has_more": False}
     answers.append(document(rows, 200) if listed else document({"error": "no"}, 404))
     async with playing(*answers) as server:
-        of = provider(server, transport, model=model, models=("claude-known-5-5",))
+        of = provider(server, transport, name=model, models=("claude-known-5-5",))
         _, error = await fails(of)
     assert error.hint.startswith(words)
     assert "/v1/models" in server.requests[1].path

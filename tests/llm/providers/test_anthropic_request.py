@@ -9,7 +9,14 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH_SPEC, AnthropicQuirks, api_messages, messages_request
+from friday_cli.llm.providers.anthropic_request import (
+    REJECTED,
+    WEB_SEARCH_SPEC,
+    AnthropicQuirks,
+    api_messages,
+    messages_request,
+)
+from friday_cli.llm.providers.service_provider import ServedModel
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -42,8 +49,11 @@ def ask(**more: Any) -> Request:
 
 
 def body(request: Request, quirks: AnthropicQuirks = HAIKU, **more: Any) -> dict[str, Any]:
-    given = {"model": "claude-test", "quirks": quirks, "max_output": 64_000, "origin": ORIGIN}
-    return messages_request(request, **{**given, **more})
+    """The request. `more`: fields of the model or of its quirks."""
+    service, _, name = ORIGIN.partition("/")
+    rest = {field: more.pop(field) for field in AnthropicQuirks.__struct_fields__ if field in more}
+    model = ServedModel(service, name, 200_000, 64_000, **more)
+    return messages_request(request, model, msgspec.structs.replace(quirks, **rest))
 
 
 def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
@@ -70,9 +80,9 @@ def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
 
 
 def test_search_of_the_service() -> None:
-    assert body(ask(), web_search=True)["tools"][1] == {**WEB_SEARCH_SPEC, "cache_control": MARK}
+    assert body(ask(), searches=True)["tools"][1] == {**WEB_SEARCH_SPEC, "cache_control": MARK}
     own = ToolSpec("web_search", "Ours.", {"type": "object"})
-    assert [t.get("description") for t in body(ask(tools=(own,)), web_search=True)["tools"]] == ["Ours."]
+    assert [t.get("description") for t in body(ask(tools=(own,)), searches=True)["tools"]] == ["Ours."]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +246,7 @@ HISTORY = (user("a"), said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDAC
 def test_stale_thinking_may_be_dropped(
     effort: Effort | None, quirks: AnthropicQuirks, thinking: dict[str, Any]
 ) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, rejected_thinking="drop")
+    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000, provider_state={REJECTED: "drop"}), quirks)
     assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert sent["messages"][1]["content"][0] == THOUGHT
 
@@ -250,7 +260,7 @@ def test_stale_thinking_may_be_dropped(
 def test_thinking_that_is_switched_off_or_stale_is_not_sent(
     effort: Effort | None, quirks: AnthropicQuirks, stale: str, kinds: list[str]
 ) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort), quirks, rejected_thinking=stale)
+    sent = body(ask(messages=HISTORY, effort=effort, provider_state={REJECTED: stale}), quirks)
     assert [b["type"] for b in sent["messages"][1]["content"]] == kinds
     assert "block_binding" not in sent["thinking"]
 

@@ -30,6 +30,7 @@ from friday_cli.llm.providers.encoded_history import EncodedHistory
 from friday_cli.llm.providers.openai_chat import chat_request
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.providers.openai_responses import responses_request
+from friday_cli.llm.providers.service_provider import ServedModel
 from friday_cli.llm.transport.json_body import EncodedList, encode
 from tests.llm.providers.asking import Wire, ask, asked, at_server
 from tests.servers.fake_model_server import WIRES, Say, sse
@@ -48,14 +49,14 @@ def no_keys() -> Iterator[None]:
 
 def body(wire: Wire, messages: Sequence[Message], history: EncodedHistory | None, system: str = "be brief") -> bytes:
     request = asked(*messages, system=system)
-    more: dict[str, Any] = {"max_output": 100, "origin": ORIGIN, "history": history}
+    model = ServedModel("own", "m", 1000, 100)
     built: dict[str, Any]
     if wire == "messages":
-        built = messages_request(request, model="m", quirks=AnthropicQuirks(), **more)
+        built = messages_request(request, model, AnthropicQuirks(), history)
     elif wire == "chat":
-        built = chat_request(request, "m", quirks=OpenAIQuirks(reasoning_field="reasoning"), **more)
+        built = chat_request(request, model, OpenAIQuirks(reasoning_field="reasoning"), history)
     else:
-        built = responses_request(request, "m", quirks=OpenAIQuirks(), **more)
+        built = responses_request(request, model, OpenAIQuirks(), history)
     return b"".join(encode(built))
 
 

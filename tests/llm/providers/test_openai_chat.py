@@ -20,6 +20,7 @@ from friday_cli.core.protocol.messages import (
     user,
 )
 from friday_cli.core.protocol.provider import CallChunk, TextChunk, ThinkingChunk
+from friday_cli.llm.providers.pricing import Pricing
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TRANSPORTS, ask, asked, at_server
 from tests.servers.openai_events import calls, delta, piece, usage
@@ -275,7 +276,10 @@ async def test_usage(reported: dict[str, Any], expected: Usage) -> None:
 )
 async def test_usage_that_cannot_be_true_is_estimated(reported: dict[str, Any] | None) -> None:
     events = [delta("stop", content="Hello " * 100)] + ([usage(**reported)] if reported is not None else [])
-    async with at_server(Reply(unnamed(*events, "[DONE]")), price=lambda u: u.output / 1000) as (provider, _):
+    async with at_server(Reply(unnamed(*events, "[DONE]")), pricing=Pricing(lambda u: u.output / 1000)) as (
+        provider,
+        _,
+    ):
         found = (await ask(provider, asked(user("word " * 200))))[1].usage
     assert found.estimated
     assert not found.cached

@@ -88,7 +88,7 @@ async def test_quirks() -> None:
     assert all(len(i) == 9 and i.isalnum() for i in ids)
     inside = (await sent("http", *HISTORY, quirks=OpenAIQuirks(tool_images=True)))["messages"][3]["content"]
     assert [part["type"] for part in inside] == ["text", "image_url"], "where the service takes them"
-    async with at_server(Reply(unnamed(delta("stop", content="x"))), name="mistral") as (provider, server):
+    async with at_server(Reply(unnamed(delta("stop", content="x"))), service="mistral") as (provider, server):
         await ask(provider, asked(effort="high"))
     assert set(server.requests[0].json) == {"model", "messages", "stream", "max_tokens", "tools", "reasoning_effort"}, (
         "known by name"

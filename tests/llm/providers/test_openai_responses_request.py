@@ -16,7 +16,7 @@ from tests.servers.script_player import Reply, document, named
 
 
 async def sent(transport: Transport, *messages: Message, quirks: OpenAIQuirks | None = None, **more: Any) -> Any:
-    options = {"web_search": more.pop("web_search", False)}
+    options = {"searches": more.pop("web_search", False)}
     reply = Reply(named(*whole(*texts(0, "x"))))
     async with at_server(reply, wire="responses", transport=transport, quirks=quirks, **options) as (p, server):
         await ask(p, asked(*messages, **more))

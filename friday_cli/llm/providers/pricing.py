@@ -1,4 +1,4 @@
-"""The tiers in which a service serves requests: what asks for one, and what it costs."""
+"""What replies cost: the usual price of a model, and the tiers in which a service serves requests."""
 
 from __future__ import annotations
 
@@ -42,14 +42,6 @@ class ServiceTiers(msgspec.Struct, frozen=True):
         expensive of the usual tier and the one that is asked for."""
         return self.rates.get(served, 1.0) if served else max(1.0, self.rates.get(self.asked, 1.0))
 
-    def cost(self, price: Callable[[Usage], float | None], usage: Usage) -> float | None:
-        """US dollars for `usage` in the tier that served it, from its usual price; None if that is not known. Fees of searches stay."""
-        full, rate = price(usage), self.rate(usage.tier)
-        if full is None or rate == 1.0:
-            return full
-        fees = price(Usage(searches=usage.searches)) or 0.0
-        return fees + (full - fees) * rate
-
     def note(self, service: str, served: str) -> str:
         """Tells that a request was served in another tier than the one that is asked for; "" if it was not."""
         if not self.asked or served == self.asked or (not served and self.asked == "standard"):
@@ -66,6 +58,34 @@ class ServiceTiers(msgspec.Struct, frozen=True):
     def knows(self, served: str) -> bool:
         """Whether the price of a tier is known."""
         return served in ("", "standard") or served in self.rates
+
+
+class Pricing(msgspec.Struct, frozen=True, eq=False):
+    """What the replies of a model cost."""
+
+    usual: Callable[[Usage], float | None] | None = None
+    """US dollars for the usage of one request outside of any tier; None if it is not known."""
+    step: int = 0
+    """Input in tokens above which every token of a request costs more; 0: none."""
+    assumed: bool = False
+    """Whether the price is that of another model, so that costs are estimates."""
+    tiers: ServiceTiers = ServiceTiers()
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage` in the tier that served it; None if the price is not known. Fees of searches are the same in all tiers."""
+        full, rate = self.usual(usage) if self.usual else None, self.tiers.rate(usage.tier)
+        if self.usual is None or full is None or rate == 1.0:
+            return full
+        fees = self.usual(Usage(searches=usage.searches)) or 0.0
+        return fees + (full - fees) * rate
+
+    def priced(self, usage: Usage) -> Usage:
+        """`usage` with its cost, unless the service reported that."""
+        if usage.charged:
+            return usage
+        estimated = usage.estimated or self.assumed or not self.tiers.knows(usage.tier)
+        tier = "" if usage.tier == "standard" and not self.tiers.asked else usage.tier
+        return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated, tier=tier)
 
 
 def service_tiers(vendor: str, asked: ServiceTier | Literal[""]) -> ServiceTiers | None:
