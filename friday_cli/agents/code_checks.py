@@ -4,47 +4,46 @@ before the first change."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.protocol.agent_path import PERSON, is_under
 from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
-from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.workspace.checkpoints.write_hook import FileText
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
-    from friday_cli.lsp.pool import LanguageServers
+    from friday_cli.lsp.pool import Alternatives, LanguageServers
+
+log = logging.getLogger(__name__)
 
 LONGEST_S = 30.0
 """Seconds after which an answer that is late does not come any more: the server is ended."""
 
-
-class _Change(NamedTuple):
-    """The texts of a file before and after what one agent did to it; None: it does not exist."""
-
-    old: str | None
-    new: str | None
-
-
-_Changes = dict[LocalWorkspace, dict[Path, _Change]]
+_Changes = dict[Path, tuple[FileText, FileText]]
+"""The texts of files before and after what one agent did to them."""
+_Asked = dict[asyncio.Task[CodeCheck], "Alternatives"]
 
 
 class CodeChecks:
     """Implements `ChangeChecks` for a session. `make` makes the pool of servers when it is first needed; `warn` shows the person one
-    line."""
+    line. A change that a server gave no answer about is asked about again with the next change, and at the end of the run."""
 
     def __init__(
         self, make: Callable[[], LanguageServers], settings: LanguageServerSettings, warn: Callable[[str], None]
     ) -> None:
         self._make, self.settings, self._warn = make, settings, warn
         self._made: LanguageServers | None = None
-        self._pending: dict[str, _Changes] = {}
-        self._late: dict[str, list[asyncio.Task[list[CodeCheck]]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._fresh: dict[str, dict[Alternatives, _Changes]] = {}
+        self._unanswered: dict[str, dict[Alternatives, _Changes]] = {}
+        self._late: dict[str, _Asked] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
         self.has_tool = False
@@ -61,14 +60,14 @@ class CodeChecks:
 
     async def rows(self) -> list[LanguageServerRow]:
         """The servers that were needed so far, and how much memory they take."""
-        return await self._made.measured() if self._made is not None else []
+        return await self._made.rows() if self._made is not None else []
 
     async def switch(self, action: Literal["restart", "off", "on"], name: str) -> str:
         """See `SwitchLanguageServers`."""
         if action != "restart":
             self.off = action == "off"
             return f"Checks of changes are {action}{' in this session' if self.off else ''}."
-        names = {row.name for row in self._made.states()} if self._made is not None else set()
+        names = {row.name for row in await self.rows()}
         if self._made is None or not names or (name and name not in names):
             known = f"Used so far: {', '.join(sorted(names))}." if names else "None has been needed so far."
             raise UsageError(
@@ -77,125 +76,119 @@ class CodeChecks:
         count = await self._made.restart(name)
         return f"{pluralize(count, 'language server')} stopped; the next question starts them again."
 
-    def watch(self, workspace: LocalWorkspace) -> WorkspaceWatch:
-        """What a workspace tells of its changes."""
-        return WorkspaceWatch(self, workspace)
-
-    def expect(self, workspace: LocalWorkspace, path: Path) -> None:
+    def start(self, alternatives: Iterable[Alternatives]) -> None:
         """Start the servers for a file that is about to be changed."""
 
-        async def start() -> None:
+        async def start(one: Alternatives) -> None:
             from friday_cli.lsp.connection import NotKnown
+            from friday_cli.lsp.pool import first_running
 
             try:
-                for one in await self.servers.for_file(workspace, path):
-                    await asyncio.to_thread(one.files.scan)
+                await asyncio.to_thread((await first_running(one)).files.scan)
             except NotKnown:
                 pass  # the check says it
 
-        self._in_background(start())
+        for one in alternatives:
+            self._in_background(start(one))
 
-    def rewound(self, workspace: LocalWorkspace, changes: Mapping[Path, _Change]) -> None:
+    def restored(self, changes: Mapping[Alternatives, _Changes]) -> None:
         """The person had files restored: tell them what that broke, as soon as it is known."""
 
-        async def check() -> None:
-            for one in await self._check({workspace: dict(changes)}):
+        async def check(asked: _Asked) -> None:
+            for one in await asyncio.gather(*asked):
                 if one.new:
                     self._warn(f"Files were restored. {one.warning}")
 
-        self._in_background(check())
+        self._in_background(check(self._ask("", changes)))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
-    def add(self, agent: str, workspace: LocalWorkspace, path: Path, change: _Change) -> None:
-        """An agent changed a file."""
-        files = self._pending.setdefault(agent, {}).setdefault(workspace, {})
-        first = files.get(path, change)
-        files[path] = _Change(first.old, change.new)
+    def add(self, agent: str, changes: Mapping[Alternatives, _Changes]) -> None:
+        """An agent changed files."""
+        _join(self._fresh.setdefault(agent, {}), changes)
 
     async def checked(self, agent: Agent) -> Sequence[CodeCheck]:
-        late = [task for task in self._late.get(agent.path, ()) if task.done()]
-        found = [check for task in late for check in _result(task)]
         self._ended.discard(agent.path)
-        changes = self._taken(agent.path)
-        self._late[agent.path] = [task for task in self._late.get(agent.path, ()) if task not in late]
+        late, changes = self._late.setdefault(agent.path, {}), self._taken(agent.path)
+        again = self._unanswered.get(agent.path, {})
+        asked: _Asked = {}
         if changes and not self.off:
-            for check in await self._waited(agent.path, changes, self.settings.wait_s):
-                earlier = next(
-                    (one for one in found if (one.server, one.unknown, check.unknown) == (check.server, "", "")), None
-                )
-                if earlier is not None:
-                    found.remove(earlier)
-                    check = earlier.followed_by(check)
-                found.append(check)
+            changes = _join({one: again.pop(one) for one in changes if one in again}, changes)
+            asked = self._ask(agent.path, changes)
+            late |= asked  # also if the wait is cancelled
+            await asyncio.wait(asked, timeout=self.settings.wait_s)
+        found: list[CodeCheck] = []
+        for task in [task for task in late if task.done()]:
+            late.pop(task)
+            _add(found, task.result())
+        for one in (asked[task] for task in asked if not task.done()):
+            name, state = _asked_now(one)
+            why = f"no answer within {self.settings.wait_s:g} s" if state == "runs" else "it is still starting"
+            found.append(CodeCheck(name, unknown=f"{why}; a later result will report it"))
         return found
 
     async def settled(self, agent: Agent) -> Sequence[CodeCheck]:
-        late, changes = self._late.pop(agent.path, []), self._taken(agent.path)
         self._ended.add(agent.path)
-        if changes and not self.off:
-            late.append(asyncio.create_task(self._check(changes)))
-        if not late:
-            return ()
-        done, missing = await asyncio.wait(late, timeout=self.settings.end_s)
-        for task in missing:
-            task.cancel()
-        await asyncio.gather(*missing, return_exceptions=True)
-        found = [check for task in done for check in _result(task)]
-        names = ", ".join(sorted({one.name for one in self.servers.states() if one.state != "off"}))
-        return [
-            *found,
-            *([CodeCheck(names, unknown="no answer before the work ended")] if missing and names else []),
-        ]
-
-    def _taken(self, agent: str) -> _Changes:
-        """What an agent changed, and what was applied of those below it, since the last call."""
-        below = [path for path in self._pending if is_under(path, agent) and (path == agent or path in self._ended)]
-        taken: _Changes = {}
-        for path in below:
-            for workspace, files in self._pending.pop(path).items():
-                known = taken.setdefault(workspace, {})
-                for name, change in files.items():
-                    known[name] = _Change(known.get(name, change).old, change.new)
-        return taken
-
-    async def _waited(self, agent: str, changes: _Changes, wait_s: float) -> list[CodeCheck]:
-        """The checks of these changes; after `wait_s` seconds only that they are not known, and they come later."""
-        task = asyncio.create_task(self._check(changes))
-        try:
-            done, _ = await asyncio.wait([task], timeout=wait_s)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if done:
-            return _result(task)
-        self._late.setdefault(agent, []).append(task)
-        states = {one.name: one.state for one in self.servers.states()}
-        waiting = [name for name, state in states.items() if state in ("starts", "runs")] or list(states)
-        why = "it is still starting" if "starts" in states.values() else f"no answer within {wait_s:g} s"
-        return [CodeCheck(", ".join(waiting), unknown=f"{why}; a later result will report it")] if waiting else []
-
-    async def _check(self, changes: _Changes) -> list[CodeCheck]:
-        from friday_cli.lsp.check import check_files
-        from friday_cli.lsp.problems import ERROR, WARNING
-
+        late, changes = self._late.pop(agent.path, {}), self._taken(agent.path)
+        changes = _join(self._unanswered.pop(agent.path, {}), changes)
+        if not self.off:
+            late |= self._ask(agent.path, changes)
+        if late:
+            await asyncio.wait(late, timeout=self.settings.end_s)
+        self._unanswered.pop(agent.path, None)
         found: list[CodeCheck] = []
-        worst = WARNING if self.settings.report == "warning" else ERROR
-        for workspace, files in changes.items():
-            changed = (path for path, change in files.items() if change.old != change.new)
-            groups, unknown = await self.servers.by_server(workspace, changed)
-            checks = (
-                check_files(one, {path: files[path] for path in paths}, workspace.label, LONGEST_S, worst)
-                for one, paths in groups.items()
-            )
-            found += [*unknown, *await asyncio.gather(*checks)]
+        for task, one in late.items():
+            if task.done():
+                _add(found, task.result())
+            else:
+                task.cancel()
+                found.append(CodeCheck(_asked_now(one)[0], unknown="no answer before the work ended"))
         return found
 
+    def _taken(self, agent: str) -> dict[Alternatives, _Changes]:
+        """What an agent changed, and what was applied of those below it, since the last call."""
+        below = [path for path in self._fresh if is_under(path, agent) and (path == agent or path in self._ended)]
+        taken: dict[Alternatives, _Changes] = {}
+        for path in below:
+            _join(taken, self._fresh.pop(path))
+        return taken
+
+    def _ask(self, agent: str, changes: Mapping[Alternatives, _Changes]) -> _Asked:
+        return {self._in_background(self._check(agent, one, files)): one for one, files in changes.items()}
+
+    async def _check(self, agent: str, alternatives: Alternatives, changes: _Changes) -> CodeCheck:
+        """What the first of these servers that runs says of changes. Raises only CancelledError."""
+        from friday_cli.lsp.check import TextChange, check_files
+        from friday_cli.lsp.problems import ERROR, WARNING
+
+        known: dict[Path, TextChange] = {}
+        problem: FileError | None = None
+        for path, (old, new) in changes.items():
+            if isinstance(old, FileError) or isinstance(new, FileError):
+                problem = old if isinstance(old, FileError) else new if isinstance(new, FileError) else problem
+            elif old != new:
+                known[path] = TextChange(old, new)
+        name = alternatives[0].name
+        if problem is not None:
+            return CodeCheck(name, unknown=str(problem), final=True)
+        if not known:
+            return CodeCheck(name, files=len(changes))
+        try:
+            worst = WARNING if self.settings.report == "warning" else ERROR
+            check = await check_files(alternatives, known, LONGEST_S, worst)
+        except Exception as error:
+            log.exception("the check of %s failed", name)
+            check = CodeCheck(name, unknown=f"the check failed: {type(error).__name__}")
+        if check.unknown and agent:
+            _join(self._unanswered.setdefault(agent, {}), {alternatives: changes}, later=False)
+        return check
+
     async def close(self) -> None:
-        tasks = [*self._tasks, *(task for tasks in self._late.values() for task in tasks)]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -209,34 +202,58 @@ class WorkspaceWatch:
     def __init__(self, checks: CodeChecks, workspace: LocalWorkspace) -> None:
         self._checks, self._workspace = checks, workspace
 
-    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
+    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, FileText]:
         if agent == PERSON or self._checks.off:
             return {}
         from friday_cli.lsp.project_files import read_text
 
-        wanted = [path for path in paths if self._checks.servers.wants(path)]
+        found = {path: await self._alternatives(path) for path in paths}
+        wanted = [path for path, alternatives in found.items() if alternatives]
         if wanted and agent:
-            self._checks.expect(self._workspace, wanted[0])
+            self._checks.start(found[wanted[0]])
         return {path: await asyncio.to_thread(read_text, path) for path in wanted}
 
-    async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
+    async def changed(self, agent: str, before: Mapping[Path, FileText]) -> None:
+        if self._checks.off:
+            return
         from friday_cli.lsp.project_files import read_text
 
-        changes = {
-            path: _Change(old, await asyncio.to_thread(read_text, path))
-            for path, old in before.items()
-            if self._checks.servers.wants(path)
-        }
-        if not agent:  # a rewind
-            return self._checks.rewound(self._workspace, changes)
-        for path, change in changes.items():
-            self._checks.add(agent, self._workspace, path, change)
+        changes: dict[Alternatives, _Changes] = {}
+        for path, old in before.items():
+            for one in await self._alternatives(path):
+                changes.setdefault(one, {})[path] = old, await asyncio.to_thread(read_text, path)
+        if agent:
+            self._checks.add(agent, changes)
+        else:  # a rewind
+            self._checks.restored(changes)
+
+    async def _alternatives(self, path: Path) -> list[Alternatives]:
+        servers = self._checks.servers
+        return await servers.alternatives(self._workspace, path) if servers.wants(path) else []
 
 
-def _result(task: asyncio.Task[list[CodeCheck]]) -> list[CodeCheck]:
-    """What a check found; a defect in it counts as not known."""
-    if task.cancelled():
-        return []
-    if error := task.exception():
-        return [CodeCheck("language server", unknown=f"the check failed: {type(error).__name__}")]
-    return task.result()
+def _join(
+    into: dict[Alternatives, _Changes], changes: Mapping[Alternatives, _Changes], *, later: bool = True
+) -> dict[Alternatives, _Changes]:
+    """Add changes that came after those of `into`, or before them."""
+    for one, files in changes.items():
+        known = into.setdefault(one, {})
+        for path, change in files.items():
+            first, last = (known.get(path, change), change) if later else (change, known.get(path, change))
+            known[path] = first[0], last[1]
+    return into
+
+
+def _add(found: list[CodeCheck], check: CodeCheck) -> None:
+    """Add an answer, to that of the same server about earlier changes."""
+    for number, one in enumerate(found):
+        if (one.server, one.unknown, check.unknown) == (check.server, "", ""):
+            found[number] = one.followed_by(check)
+            return
+    found.append(check)
+
+
+def _asked_now(alternatives: Alternatives) -> tuple[str, str]:
+    """The name and the state of the server that is waited for."""
+    one = next((one for one in alternatives if one.state != "off"), alternatives[0])
+    return one.name, one.state

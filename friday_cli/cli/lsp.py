@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions.trust import Trust
 from friday_cli.session.language_servers import language_server_table, language_servers
@@ -155,27 +155,35 @@ def _show(problems: Sequence[CodeProblem], checks: Sequence[CodeCheck]) -> None:
 async def _checked(
     context: ProjectContext, project: Trust, files: Sequence[Path], since: str, wait_s: float, worst: int
 ) -> list[CodeCheck]:
-    from friday_cli.lsp.check import check_files, problems_in
-
-    folder, loop = working_folder(), asyncio.get_running_loop()
-    until = loop.time() + wait_s
-    async with language_servers(folder, context.settings, project, os.environ, output.remark) as (workspace, servers):
-        groups, found = await servers.by_server(workspace, filter(servers.wants, files))
-        for one, paths in groups.items():
-            left = max(0.1, until - loop.time())
-            if since:
-                changes = await asyncio.to_thread(_changes, folder, since, paths)
-                found.append(await check_files(one, changes, workspace.label, left, worst))
-            else:
-                found.append(await problems_in(one, paths, workspace.label, left, worst))
-    return found
-
-
-def _changes(folder: Path, since: str, paths: Sequence[Path]) -> dict[Path, tuple[str | None, str | None]]:
-    """The texts of files in a commit, and now."""
+    from friday_cli.lsp.check import TextChange, check_files, problems_in
+    from friday_cli.lsp.pool import Alternatives
     from friday_cli.lsp.project_files import read_text
 
-    return {path: (_text_at(folder, since, path), read_text(path)) for path in paths}
+    folder, groups = working_folder(), dict[Alternatives, list[Path]]()
+
+    async def asked(one: Alternatives, paths: Sequence[Path]) -> CodeCheck:
+        if not since:
+            return await problems_in(one, paths, wait_s, worst)
+        changes: dict[Path, TextChange] = {}
+        for path in paths:
+            text = await asyncio.to_thread(read_text, path)
+            if isinstance(text, FileError):
+                return CodeCheck(one[0].name, unknown=str(text))
+            changes[path] = TextChange(await asyncio.to_thread(_text_at, folder, since, path), text)
+        return await check_files(one, changes, wait_s, worst)
+
+    async with language_servers(folder, context.settings, project, os.environ, output.remark) as (workspace, servers):
+        for path in filter(servers.wants, files):
+            for one in await servers.alternatives(workspace, path):
+                groups.setdefault(one, []).append(path)
+        tasks = {one: asyncio.create_task(asked(one, paths)) for one, paths in groups.items()}
+        late = (await asyncio.wait(tasks.values(), timeout=wait_s))[1] if tasks else ()
+        for task in late:
+            task.cancel()
+        unknown = f"no answer within {wait_s:.3g} s"
+        return [
+            CodeCheck(one[0].name, unknown=unknown) if task in late else task.result() for one, task in tasks.items()
+        ]
 
 
 def _text_at(folder: Path, since: str, path: Path) -> str | None:

@@ -4,14 +4,20 @@ problems of a file, or why they are not known."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import ContentLength, FramingError
+from friday_cli.workspace.process.server import ServerProcess
+
+from .find import FoundServer
+from .protocol import Abilities, Diagnostic, DiagnosticReport, path_of
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message."""
@@ -25,19 +31,6 @@ _ASK_AGAIN = (-32801, -32802)
 """ContentModified and ServerCancelled: the server wants to be asked again."""
 
 
-class ServerPipe(Protocol):
-    """The process of a server, as `workspace.process.server.ServerProcess`."""
-
-    async def read(self) -> bytes:
-        """The next bytes, b"" at the end."""
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes. Raises OSError."""
-
-    async def end(self, close_s: float) -> None:
-        """End the process and all that it started, after at most `close_s` seconds."""
-
-
 class NotKnown(Exception):
     """The server gave no answer; the text says why."""
 
@@ -47,48 +40,38 @@ class NoAnswer(NotKnown):
 
 
 class _Channel:
-    """Writing without waiting, for a connection whose other side may read slowly."""
+    """The pipes of a server. One that does not read what it is sent is `full` at last."""
 
-    def __init__(self, stream: ServerPipe) -> None:
-        self._stream = stream
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
-        self._waiting = 0
+    def __init__(self, stream: ServerProcess, full: Callable[[], None]) -> None:
+        self._stream, self._full = stream, full
 
     async def read(self) -> bytes:
         return await self._stream.read()
 
     def write(self, data: bytes) -> None:
-        self._waiting += len(data)
-        if self._waiting > MOST_WAITING:
+        if self._stream.unsent + len(data) > MOST_WAITING:
+            self._full()
             raise OSError("the server does not read its input")
-        self._queue.put_nowait(data)
-
-    async def send(self) -> None:
-        while True:
-            data = await self._queue.get()
-            await self._stream.write(data)
-            self._waiting -= len(data)
+        self._stream.send(data)
 
 
-class _Pushed:
-    """What the server pushed last about one document."""
+class _OpenDocument:
+    """A document that the server has: its version, and what it pushed of that (None: nothing yet)."""
 
     def __init__(self) -> None:
-        self.items: Any = None
-        self.any = False
-        self.arrived = asyncio.Event()
+        self.version = 0
+        self.pushed: object = None
+        self.news = asyncio.Event()
+        """Set when it pushed something, and when nothing more will come that way."""
 
 
 class LanguageServer:
-    """Make one with `start`. `root` is an absolute folder; documents are absolute paths in it."""
+    """Make one with `start`. Documents are absolute paths."""
 
-    def __init__(
-        self, stream: ServerPipe, root: Path, settings: Mapping[str, Any], report: Callable[[str], None]
-    ) -> None:
-        self._stream, self._root, self._settings = stream, root, settings
-        self._channel = _Channel(stream)
+    def __init__(self, stream: ServerProcess, found: FoundServer) -> None:
+        self._stream, self._found = stream, found
         self._rpc = RpcConnection(
-            self._channel,
+            _Channel(stream, lambda: self._fail("it does not read what it is sent")),
             ContentLength(LONGEST),
             handle=self._handle,
             told=self._told,
@@ -96,57 +79,40 @@ class LanguageServer:
             cancel=("$/cancelRequest", "id"),
             masked=False,  # it must see the file as it is
         )
-        self._report = report
-        self._versions: dict[Path, int] = {}
-        self._pushed: dict[str, _Pushed] = {}
-        self._pulls = asyncio.Event()
-        """Set once it offers to be asked for the problems of a document, which some servers do a while after their start."""
+        self._documents: dict[Path, _OpenDocument] = {}
+        self._pulls = False
+        """Whether it offers to be asked for the problems of a document, which some servers do a while after their start."""
         self.encoding = "utf-16"
         """What columns count."""
-        self.abilities: dict[str, Any] = {}
+        self.abilities: Mapping[str, object] = {}
         """What it said at its start that it can do."""
         self.version = ""
         """What it said at its start."""
+        self.ended = ""
+        """Why it answers no longer, empty while it does."""
         self._progress: set[str] = set()
         self._idle = asyncio.Event()
         self._idle.set()
         self._read_project = False
-        self._ended = ""
-        self._over = asyncio.Event()
-        self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._send())]
+        self._serving = asyncio.create_task(self._serve())
 
     @classmethod
-    async def start(
-        cls,
-        stream: ServerPipe,
-        root: Path,
-        *,
-        settings: Mapping[str, Any],
-        options: Mapping[str, Any],
-        report: Callable[[str], None],
-        start_s: float,
-    ) -> LanguageServer:
-        """The server behind `stream` after its handshake. `settings` by section; `options` are those of its start; `report` gets the
-        reason of an unexpected end. Raises NotKnown after at most `start_s` seconds; the process has ended then."""
-        server = cls(stream, root, settings, report)
+    async def start(cls, stream: ServerProcess, found: FoundServer) -> LanguageServer:
+        """The server behind `stream` after its handshake. Raises NotKnown after at most `start_s` seconds of its entry; the process has
+        ended then."""
+        server, entry = cls(stream, found), found.entry
         try:
-            reply = await server.ask("initialize", _hello(root, options), start_s)
+            reply = await server.ask("initialize", _hello(found.root, entry.options), entry.start_s, Abilities)
         except BaseException:
             await server.close()
             raise
-        server.abilities, about = _object(reply, "capabilities"), _object(reply, "serverInfo")
-        server.version = sanitize_line(str(about.get("version", "")), 60)
-        if server.abilities.get("diagnosticProvider") not in (None, False):
-            server._pulls.set()
-        if server.abilities.get("positionEncoding") == "utf-8":
+        server.abilities = reply.capabilities
+        server.version = sanitize_line((reply.serverInfo and reply.serverInfo.version) or "", 60)
+        server._pulls = reply.capabilities.get("diagnosticProvider") not in (None, False)
+        if reply.capabilities.get("positionEncoding") == "utf-8":
             server.encoding = "utf-8"
         server._rpc.notify("initialized", {})
         return server
-
-    @property
-    def ended(self) -> str:
-        """Why it answers no longer, empty while it does."""
-        return self._ended
 
     @property
     def indexing(self) -> bool:
@@ -162,109 +128,82 @@ class LanguageServer:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), wait_s)
 
-    def write(self, path: Path, text: str, language: str) -> None:
+    def write(self, path: Path, text: str) -> None:
         """Open a document with this text, or change it to this text."""
-        uri, version = path.as_uri(), self._versions.get(path, 0) + 1
-        self._versions[path] = version
-        self._pushed[uri] = _Pushed()
-        if version == 1:
-            item = {"uri": uri, "languageId": language, "version": version, "text": text}
+        known = self._documents.get(path)
+        document = self._documents[path] = _OpenDocument()
+        document.version = known.version + 1 if known is not None else 1
+        item: dict[str, object] = {"uri": path.as_uri(), "version": document.version}
+        if known is None:
+            item |= {"languageId": self._found.entry.languages[path.suffix], "text": text}
             self._rpc.notify("textDocument/didOpen", {"textDocument": item})
         else:
-            changed = {"textDocument": {"uri": uri, "version": version}, "contentChanges": [{"text": text}]}
-            self._rpc.notify("textDocument/didChange", changed)
+            self._rpc.notify("textDocument/didChange", {"textDocument": item, "contentChanges": [{"text": text}]})
 
-    def forget(self, path: Path) -> None:
-        """Close a document."""
-        if self._versions.pop(path, None) is not None:
-            self._pushed.pop(path.as_uri(), None)
+    def close_documents(self) -> None:
+        """Close all documents."""
+        for path in self._documents:
             self._rpc.notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+        self._documents.clear()
 
     def changed_on_disk(self, paths: Mapping[Path, int]) -> None:
         """Tell of files that were made (1), changed (2) or deleted (3)."""
         changes = [{"uri": path.as_uri(), "type": kind} for path, kind in paths.items()]
         self._rpc.notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
-    async def problems(self, path: Path, wait_s: float) -> Any:
+    async def problems(self, path: Path, wait_s: float) -> list[Diagnostic]:
         """The diagnostics of an open document as it was last written. Raises NotKnown after at most `wait_s` seconds."""
-        until = asyncio.get_running_loop().time() + wait_s
-        pushed = None if self._pulls.is_set() else await self._in_time(self._next_push(path), wait_s)
-        if pushed is not None:
-            items = pushed.items
-        else:
-            left = max(0.0, until - asyncio.get_running_loop().time())
-            reply = await self.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}}, left)
-            items = reply.get("items") if isinstance(reply, dict) else None
-        if not isinstance(items, list):
-            raise NotKnown("it gave an answer that is not a list of problems")
-        return items
+        async with self._in_time(wait_s):
+            document = self._documents[path]
+            while not self._pulls:  # some push an empty list before they have looked
+                try:
+                    await asyncio.wait_for(document.news.wait(), QUIET_S if document.pushed is not None else None)
+                except TimeoutError:
+                    found: list[Diagnostic] = _read(document.pushed, list[Diagnostic])
+                    return found
+                if self.ended:
+                    raise NotKnown(self.ended)
+                document.news.clear()
+            asked = {"textDocument": {"uri": path.as_uri()}}
+            report: DiagnosticReport = await self._ask("textDocument/diagnostic", asked, DiagnosticReport)
+            return report.items
+
+    async def ask(self, method: str, params: Mapping[str, object], wait_s: float, kind: Any) -> Any:
+        """The answer to a request, of the type `kind`. Raises NotKnown after at most `wait_s` seconds."""
+        async with self._in_time(wait_s):
+            return await self._ask(method, params, kind)
+
+    async def _ask(self, method: str, params: Mapping[str, object], kind: Any) -> Any:
+        while True:
+            try:
+                return _read(await self._rpc.request(method, dict(params)), kind)
+            except RpcError as error:
+                if error.code not in _ASK_AGAIN:
+                    raise NotKnown(f"it answered with an error: {sanitize_line(error.message, 200)}") from None
+                await asyncio.sleep(0.05)
+
+    @asynccontextmanager
+    async def _in_time(self, wait_s: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(wait_s):
+                yield
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {wait_s:.3g} s") from None
+        except ConnectionEnded:
+            raise NotKnown(self.ended or "its process has ended") from None
 
     async def close(self, reason: str = "it was ended") -> None:
         """End the process. Questions that wait raise NotKnown with the reason."""
-        if not self._ended:
-            self._ended = reason
-            self._over.set()
+        if not self.ended:
+            self._end(reason)
             with suppress(RpcError, ConnectionEnded, TimeoutError):
                 await asyncio.wait_for(self._rpc.request("shutdown", {}), CLOSE_S)
             self._rpc.notify("exit", {})
         try:
             await self._stream.end(CLOSE_S)
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def ask(self, method: str, params: dict[str, Any], wait_s: float) -> Any:
-        """The answer to a request. Raises NotKnown after at most `wait_s` seconds."""
-
-        async def ask() -> Any:
-            while True:
-                try:
-                    return await self._rpc.request(method, params)
-                except RpcError as error:
-                    if error.code not in _ASK_AGAIN:
-                        raise NotKnown(f"it answered with an error: {sanitize_line(error.message, 200)}") from None
-                    await asyncio.sleep(0.05)
-
-        return await self._in_time(ask(), wait_s)
-
-    async def _in_time(self, answer: Any, wait_s: float) -> Any:
-        """The answer, unless the time is over or the server ends first."""
-        work, over = asyncio.ensure_future(answer), asyncio.create_task(self._over.wait())
-        try:
-            done, _ = await asyncio.wait((work, over), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-            if work in done:
-                return work.result()
-            if self._ended:
-                raise NotKnown(self._ended)
-            raise NoAnswer(f"no answer within {wait_s:.3g} s")
-        except ConnectionEnded:
-            raise NotKnown(self._ended or "it has ended") from None
-        finally:
-            work.cancel()
-            over.cancel()
-            await asyncio.gather(work, over, return_exceptions=True)
-
-    async def _next_push(self, path: Path) -> _Pushed | None:
-        """What it pushed of the document and did not correct for a moment; None if it offers to be asked instead."""
-        pushed = self._pushed.get(path.as_uri())
-        if pushed is None:
-            raise NotKnown("the document is not open")
-        offered = asyncio.create_task(self._pulls.wait())
-        arrived = offered
-        try:
-            quiet = False
-            while not (quiet or self._pulls.is_set()):  # some push an empty list before they have looked
-                arrived = asyncio.create_task(pushed.arrived.wait())
-                limit = QUIET_S if pushed.any else None
-                done, _ = await asyncio.wait((arrived, offered), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-                arrived.cancel()
-                quiet = not done
-                pushed.arrived.clear()
-            return None if self._pulls.is_set() else pushed
-        finally:
-            offered.cancel()
-            arrived.cancel()
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
 
     async def _serve(self) -> None:
         reason = "its process has ended"
@@ -274,49 +213,47 @@ class LanguageServer:
             reason = f"what it sends cannot be read: {error}"
         except OSError as error:
             reason = f"its output cannot be read: {error.strerror}"
-        self._fail(reason)
-
-    async def _send(self) -> None:
-        try:
-            await self._channel.send()
-        except OSError:
-            self._fail("it does not read what it is sent")
+        finally:
+            self._end(reason)
 
     def _fail(self, reason: str) -> None:
-        if not self._ended:
-            self._ended = reason
-            self._report(reason)
-        self._over.set()
+        self._end(reason)
+        self._serving.cancel()
+
+    def _end(self, reason: str) -> None:
+        self.ended = self.ended or reason
+        self._tell_documents()
+
+    def _tell_documents(self) -> None:
+        for document in self._documents.values():
+            document.news.set()
 
     def _told(self, method: str, params: dict[str, Any]) -> None:
         if method == "$/progress" and isinstance(value := params.get("value"), dict):
             token = str(params.get("token"))
             (self._progress.discard if value.get("kind") == "end" else self._progress.add)(token)
             (self._idle.clear if self._progress else self._idle.set)()
-        if method != "textDocument/publishDiagnostics":
-            return
-        pushed, version = self._pushed.get(str(params.get("uri"))), params.get("version")
-        if pushed is None:
-            return
-        current = next((v for path, v in self._versions.items() if path.as_uri() == params["uri"]), None)
-        if type(version) is int and version != current:  # of an older text
-            return
-        pushed.items, pushed.any = params.get("diagnostics"), True
-        pushed.arrived.set()
+        if method == "textDocument/publishDiagnostics" and (path := path_of(params.get("uri"))) in self._documents:
+            document, version = self._documents[path], params.get("version")
+            if version is None or version == document.version:  # else it is of an older text
+                document.pushed = params.get("diagnostics")
+                document.news.set()
 
     async def _handle(self, method: str, params: dict[str, Any]) -> Any:
         """Requests of the server. It may ask for its settings; it may change nothing."""
         match method:
             case "workspace/configuration":
                 items = params.get("items")
-                return [_section(self._settings, item) for item in items] if isinstance(items, list) else []
+                settings = self._found.settings
+                return [_section(settings, item) for item in items] if isinstance(items, list) else []
             case "workspace/workspaceFolders":
-                return [{"uri": self._root.as_uri(), "name": self._root.name}]
+                return _folders(self._found.root)
             case "client/registerCapability":
                 offers = params.get("registrations")
                 for one in offers if isinstance(offers, list) else ():
                     if isinstance(one, dict) and one.get("method") == "textDocument/diagnostic":
-                        self._pulls.set()
+                        self._pulls = True
+                        self._tell_documents()
                 return None
             case "client/unregisterCapability" | "window/workDoneProgress/create" | "workspace/diagnostic/refresh":
                 return None  # an error would end some servers
@@ -327,9 +264,12 @@ class LanguageServer:
         raise RpcError(METHOD_NOT_FOUND, f"{method} is not offered.")
 
 
-def _object(data: Any, key: str) -> dict[str, Any]:
-    found = data.get(key) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
+def _read(answer: object, kind: Any) -> Any:
+    """What a server said, as `kind`. Raises NotKnown."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise NotKnown(f"its answer cannot be read: {sanitize_line(str(error), 200)}") from None
 
 
 def _section(settings: Mapping[str, Any], item: Any) -> Any:
@@ -340,6 +280,10 @@ def _section(settings: Mapping[str, Any], item: Any) -> Any:
     return found
 
 
+def _folders(root: Path) -> list[dict[str, str]]:
+    return [{"uri": root.as_uri(), "name": root.name}]
+
+
 def _hello(root: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """`processId` is null: in a namespace of its own a server would not find us and end itself."""
     return {
@@ -347,7 +291,7 @@ def _hello(root: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         "clientInfo": {"name": "friday"},
         "rootUri": root.as_uri(),
         **({"initializationOptions": options} if options else {}),
-        "workspaceFolders": [{"uri": root.as_uri(), "name": root.name}],
+        "workspaceFolders": _folders(root),
         "capabilities": {
             "window": {"workDoneProgress": True},
             "general": {"positionEncodings": ["utf-8", "utf-16"]},

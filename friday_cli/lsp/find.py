@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from friday_cli.system import safe_files
 
@@ -30,6 +30,14 @@ class FoundServer(NamedTuple):
     """Whether the program is one of the project's files."""
     without_modules: bool = False
     """Whether it is for TypeScript in a worktree that has no `node_modules`, which the session's folder has."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it reads as its settings: those of its entry, and where the project's Python is."""
+        settings = dict(self.entry.settings)
+        if self.venv and "python" in self.entry.languages.values():
+            settings["python"] = {"pythonPath": f"{self.venv}/bin/python", **settings.get("python", {})}
+        return settings
 
 
 class Folders(NamedTuple):

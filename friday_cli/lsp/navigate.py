@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.code_lines import code_lines
 
 from .connection import LanguageServer
+from .protocol import FilePlace, IncomingCall, Position, SymbolInfo, TextEdit, WorkspaceEdit, path_of
 
 Asked = Literal["definition", "references", "calls", "hover"]
 _OFFERS = {
@@ -52,59 +52,56 @@ class CodeQuestions:
 
     async def symbols(self) -> list[CodeSymbol]:
         """What the file defines, in order."""
-        reply = await self._ask("symbols", "textDocument/documentSymbol", {})
-        return list(_symbols(reply))[:MOST_SYMBOLS]
+        reply = await self._ask("symbols", "textDocument/documentSymbol", {}, list[SymbolInfo] | None)
+        return list(_symbols(reply or ()))[:MOST_SYMBOLS]
 
     async def places(
         self, asked: Literal["definition", "references", "calls"], name: str, line: int
     ) -> list[CodePlace]:
         """The definition of a name, its uses without that, or what calls it. Raises ToolError if the name is not there, or not clear."""
-        at = await self._position(name, line)
-        if asked == "calls":
-            items = await self._ask("calls", "textDocument/prepareCallHierarchy", {"position": at})
-            found: list[Any] = []
-            for item in items if isinstance(items, list) else ():
-                calls = await self._server.ask("callHierarchy/incomingCalls", {"item": item}, self._wait_s)
-                for call in calls if isinstance(calls, list) else ():
-                    uri = (
-                        call["from"].get("uri")
-                        if isinstance(call, dict) and isinstance(call.get("from"), dict)
-                        else None
-                    )
-                    ranges = call.get("fromRanges")
-                    found += [{"uri": uri, "range": one} for one in (ranges if isinstance(ranges, list) else ())]
-            return _places(found)
-        more = {"context": {"includeDeclaration": False}} if asked == "references" else {}
-        return _places(await self._ask(asked, f"textDocument/{asked}", {"position": at, **more}))
+        at = {"position": await self._position(name, line)}
+        if asked != "calls":
+            more = {"context": {"includeDeclaration": False}} if asked == "references" else {}
+            found = await self._ask(asked, f"textDocument/{asked}", {**at, **more}, list[FilePlace] | FilePlace | None)
+            return _places([found] if isinstance(found, FilePlace) else found or ())
+        places: list[FilePlace] = []
+        for item in (
+            await self._ask("calls", "textDocument/prepareCallHierarchy", at, list[dict[str, Any]] | None) or ()
+        ):
+            calls: list[IncomingCall] | None = await self._server.ask(
+                "callHierarchy/incomingCalls", {"item": item}, self._wait_s, list[IncomingCall] | None
+            )
+            places += [FilePlace(call.caller.uri, one) for call in calls or () for one in call.fromRanges]
+        return _places(places)
 
     async def hover(self, name: str, line: int) -> str:
         """What the server says of a name, as text."""
-        reply = await self._ask("hover", "textDocument/hover", {"position": await self._position(name, line)})
-        return _text_of(reply.get("contents")) if isinstance(reply, dict) else ""
+        at = {"position": await self._position(name, line)}
+        reply = await self._ask("hover", "textDocument/hover", at, dict[str, Any] | None)
+        return _text_of((reply or {}).get("contents"))
 
-    async def rename(self, name: str, line: int, new: str) -> dict[Path, list[Any]]:
+    async def rename(self, name: str, line: int, new: str) -> dict[Path, list[TextEdit]]:
         """The edits of a rename by file. Raises ToolError if it would do more than edit files."""
-        at = await self._position(name, line)
-        reply = await self._ask("rename", "textDocument/rename", {"position": at, "newName": new})
-        edits: dict[Path, list[Any]] = {}
-        if not isinstance(reply, dict):
+        asked = {"position": await self._position(name, line), "newName": new}
+        reply: WorkspaceEdit | None = await self._ask("rename", "textDocument/rename", asked, WorkspaceEdit | None)
+        if reply is None:
             raise ToolError(f"{name} cannot be renamed here.")
-        changes = list((reply.get("changes") or {}).items())
-        for part in reply.get("documentChanges") or ():
-            if not isinstance(part, dict) or "kind" in part:
-                raise ToolError("The rename would also move files. Nothing was changed.")
-            changes.append((part.get("textDocument", {}).get("uri"), part.get("edits")))
-        for uri, wanted in changes:
+        parts = reply.documentChanges or ()
+        if any(part.kind for part in parts):
+            raise ToolError("The rename would also move files. Nothing was changed.")
+        edits: dict[Path, list[TextEdit]] = {}
+        for uri, wanted in [*(reply.changes or {}).items(), *((part.textDocument.uri, part.edits) for part in parts)]:
             path = path_of(uri)
-            if path is None or not isinstance(wanted, list):
-                raise ToolError("The server's answer to the rename cannot be read. Nothing was changed.")
+            if path is None:
+                raise ToolError("The rename would change something that is not a file. Nothing was changed.")
             edits.setdefault(path, []).extend(wanted)
         return edits
 
-    async def _ask(self, asked: str, method: str, params: dict[str, Any]) -> Any:
+    async def _ask(self, asked: str, method: str, params: Mapping[str, object], kind: Any) -> Any:
         if self._server.abilities.get(_OFFERS[asked]) in (None, False):
             raise ToolError(f"The language server does not offer {asked}.", hint="Use grep.")
-        return await self._server.ask(method, {"textDocument": {"uri": self._path.as_uri()}, **params}, self._wait_s)
+        about = {"textDocument": {"uri": self._path.as_uri()}, **params}
+        return await self._server.ask(method, about, self._wait_s, kind)
 
     async def _position(self, name: str, line: int) -> dict[str, int]:
         """Where a name such as `Receipt.lines` stands; `line` (from 1) says which, 0 for the only one."""
@@ -146,36 +143,27 @@ def columns(line: str, index: int, encoding: str) -> int:
     )
 
 
-def edited(text: str, edits: Sequence[Any], encoding: str) -> str:
+def edited(text: str, edits: Sequence[TextEdit], encoding: str) -> str:
     """`text` after the edits of a server. Raises ToolError for edits that overlap or are outside."""
     lines = code_lines(text)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
 
-    def offset(position: Any) -> int:
+    def offset(position: Position) -> int:
+        row = lines[position.line] if position.line < len(lines) else ""
+        data = row.encode("utf-8" if encoding == "utf-8" else "utf-16-le")
+        size = position.character if encoding == "utf-8" else 2 * position.character
         try:
-            line, column = int(position["line"]), int(position["character"])
-            row = lines[line] if line < len(lines) else ""
-            data = row.encode("utf-8") if encoding == "utf-8" else row.encode("utf-16-le")
-            size = column if encoding == "utf-8" else 2 * column
-            if line < 0 or size < 0 or size > len(data):
+            if size > len(data):
                 raise ValueError
-            return starts[line] + len(data[:size].decode("utf-8" if encoding == "utf-8" else "utf-16-le"))
-        except (TypeError, KeyError, ValueError, IndexError):
+            return starts[position.line] + len(data[:size].decode("utf-8" if encoding == "utf-8" else "utf-16-le"))
+        except (ValueError, IndexError):
             raise ToolError("The server wants to change a place that does not exist. Nothing was changed.") from None
 
-    spans: list[tuple[int, int, str]] = []
-    for one in edits:
-        if (
-            not isinstance(one, dict)
-            or not isinstance(one.get("range"), dict)
-            or not isinstance(one.get("newText"), str)
-        ):
-            raise ToolError("The server's answer cannot be read. Nothing was changed.")
-        spans.append((offset(one["range"].get("start")), offset(one["range"].get("end")), one["newText"]))
+    spans = {(offset(one.range.start), offset(one.range.end), one.newText) for one in edits}
     out, at = [], 0
-    for start, end, new in sorted(set(spans)):
+    for start, end, new in sorted(spans):
         if start < at or end < start:
             raise ToolError("The server's edits overlap. Nothing was changed.")
         out += [text[at:start], new]
@@ -183,48 +171,28 @@ def edited(text: str, edits: Sequence[Any], encoding: str) -> str:
     return "".join((*out, text[at:]))
 
 
-def path_of(uri: Any) -> Path | None:
-    """The file of an address; None for another one."""
-    parts = urlsplit(uri) if isinstance(uri, str) else None
-    return Path(unquote(parts.path)) if parts is not None and parts.scheme == "file" and parts.path else None
-
-
 def _word(name: str, line: str) -> int | None:
     found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line)
     return found.start() if found else None
 
 
-def _symbols(items: Any, around: tuple[str, ...] = ()) -> Iterator[CodeSymbol]:
+def _symbols(items: Sequence[SymbolInfo], around: tuple[str, ...] = ()) -> Iterator[CodeSymbol]:
     """Both forms: with children, and flat with the name of the container."""
-    if len(around) > 20:
-        return
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+    for item in items if len(around) <= 20 else ():
+        span = item.location.range if item.location is not None else item.selectionRange
+        if span is None:
             continue
-        place = item.get("location")
-        span = item.get("selectionRange") or (place.get("range") if isinstance(place, dict) else None)
-        start = span.get("start") if isinstance(span, dict) else None
-        if not isinstance(start, dict) or type(start.get("line")) is not int or type(start.get("character")) is not int:
-            continue
-        container = item.get("containerName")
-        above = around or ((container,) if isinstance(container, str) and container else ())
-        kind = _KINDS.get(item.get("kind"), "")  # type: ignore[arg-type]
-        yield CodeSymbol(item["name"], kind, start["line"], start["character"], len(above), above)
-        yield from _symbols(item.get("children"), (*above, item["name"]))
+        above = around or ((item.containerName,) if item.containerName else ())
+        start, kind = span.start, _KINDS.get(item.kind, "")
+        yield CodeSymbol(item.name, kind, start.line, start.character, len(above), above)
+        yield from _symbols(item.children or (), (*above, item.name))
 
 
-def _places(items: Any) -> list[CodePlace]:
-    found: dict[CodePlace, None] = {}
-    for item in [items] if isinstance(items, dict) else items if isinstance(items, list) else ():
-        if not isinstance(item, Mapping):
-            continue
-        path = path_of(item.get("uri") or item.get("targetUri"))
-        span = item.get("range") or item.get("targetSelectionRange")
-        start = span.get("start") if isinstance(span, dict) else None
-        line = start.get("line") if isinstance(start, dict) else None
-        if path is not None and type(line) is int:
-            found[CodePlace(path, line + 1)] = None
-    return sorted(found)
+def _places(items: Sequence[FilePlace]) -> list[CodePlace]:
+    found = ((path_of(item.uri or item.targetUri), item.range or item.targetSelectionRange) for item in items)
+    return sorted(
+        {CodePlace(path, span.start.line + 1) for path, span in found if path is not None and span is not None}
+    )
 
 
 def _text_of(contents: Any) -> str:

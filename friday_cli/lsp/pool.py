@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from friday_cli.config.settings import LanguageServerSettings
-from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
+from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import cache_dir
+from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 
 from .connection import LanguageServer, NotKnown
@@ -29,38 +30,29 @@ AGAIN_S = 30.0
 MOST_FAILURES = 3
 LOOK_S = 10.0
 """Seconds between two looks at what the servers take; also after which an unused one ends that another session needs."""
+ROOM_S = 5.0
+"""Seconds that a start waits for another server of the session to be answered."""
 
 
 class NoRoom(NotKnown):
     """As many servers run as may."""
 
 
-class ServerHost(Protocol):
-    """The workspace whose files a server reads, as `LocalWorkspace`."""
-
-    root: Path
-    main_root: Path
-
-    def sandbox_access(self, access: Any, command: str = "") -> str: ...
-
-    async def serve(self, program: ServerProgram, owner: str) -> ServerProcess: ...
-
-
 class RunningServer:
     """One server with its program. It is started again when it ends, at most `MOST_FAILURES` times."""
 
-    def __init__(self, found: FoundServer, host: ServerHost, pool: LanguageServers) -> None:
+    def __init__(self, found: FoundServer, host: LocalWorkspace, pool: LanguageServers) -> None:
         self.found, self._host, self._pool = found, host, pool
         self.busy = asyncio.Lock()
         """Held while documents are open: one question at a time."""
         self.files = ProjectFiles(found.root, found.entry.languages)
         self.used_at = 0.0
+        """When it was needed last, as a time of the event loop; 0 for never."""
         self.mb = 0
         self.error = ""
         self.off = False
-        self._leave: Callable[[], None] | None = None
         self._server: LanguageServer | None = None
-        self._starting: asyncio.Task[LanguageServer] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._stream: ServerProcess | None = None
         self._failures = 0
         self._failed_at = 0.0
@@ -73,14 +65,11 @@ class RunningServer:
     def state(self) -> str:
         if self.off:
             return "off"
+        if self._starting is not None and not self._starting.done():
+            return "starts"
         if self._server is not None:
             return "ended" if self._server.ended else "runs"
-        return "starts" if self._starting is not None else "not started"
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it counts as one of those that run."""
-        return self._leave is not None
+        return "not started"
 
     @property
     def row(self) -> LanguageServerRow:
@@ -90,6 +79,10 @@ class RunningServer:
             self.name, self.state, str(self.found.root), self.found.program, self.error, version=version, mb=self.mb
         )
 
+    def label(self, path: Path) -> str:
+        """The name of a file of its workspace as people see it."""
+        return self._host.label(path)
+
     async def ready(self) -> LanguageServer:
         """The server after its start. Raises NotKnown if it does not run."""
         loop = asyncio.get_running_loop()
@@ -97,31 +90,30 @@ class RunningServer:
         if (server := self._server) is not None and server.ended:
             self._server = None  # who asks meanwhile does not count this end again
             self._fail(f"{server.ended}{self._said()}")
-            await server.close("it was ended")
-            self._give_room()
+            await server.close()
         if self.off:
             raise NotKnown(self.error or "it was switched off")
-        if self._server is not None:
-            return self._server
-        if self._failures == MOST_FAILURES - 1 and (wait := AGAIN_S - (loop.time() - self._failed_at)) > 0:
-            raise NotKnown(f"it ended twice and will be started again in {wait:.0f} s: {self.error}")
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-        try:
-            self._server = await asyncio.shield(self._starting)
-        except NoRoom:
-            raise
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            raise NotKnown("it was ended while it started") from None
-        except (NotKnown, FridayError) as error:
-            self.error, self.off = str(error), True  # what does not start will not start a second later
-            raise NotKnown(self.error) from None
-        finally:
-            if self._starting is not None and self._starting.done():
-                self._starting = None
+        if self._server is None:
+            if self._failures == MOST_FAILURES - 1 and (wait := AGAIN_S - (loop.time() - self._failed_at)) > 0:
+                raise NotKnown(f"it ended twice and will be started again in {wait:.0f} s: {self.error}")
+            if self._starting is None or self._starting.done():
+                self._starting = asyncio.create_task(self._start())
+            await self._started(self._starting)
+        if self._server is None:
+            raise NotKnown("it was ended")
         return self._server
+
+    async def _started(self, starting: asyncio.Task[None]) -> None:
+        """Wait for a start, which goes on if who waits is cancelled. Raises NotKnown if it failed."""
+        await asyncio.wait((starting,))
+        error = None if starting.cancelled() else starting.exception()
+        if starting.cancelled():
+            raise NotKnown("it was ended while it started")
+        if isinstance(error, NotKnown | FridayError) and not isinstance(error, NoRoom):
+            self.error, self.off = str(error), True  # what does not start will not start a second later
+            raise NotKnown(self.error)
+        if error is not None:
+            raise error
 
     async def fresh(self, changes: Mapping[Path, int] = {}) -> LanguageServer:
         """The server after it was told what changed on disk, `changes` among it. Raises NotKnown."""
@@ -146,20 +138,22 @@ class RunningServer:
         with suppress(OSError, ValueError):  # it may end meanwhile
             self.mb = await asyncio.to_thread(stream.memory) // 1_000_000 if stream else 0
 
-    async def _start(self) -> LanguageServer:
-        self._leave = await self._pool.room_for(self)
+    async def _start(self) -> None:
+        program = self._program()
+        leave = await self._pool.room_for(self)
         try:
-            return await self._launched()
+            stream = self._stream = await self._host.serve(program, f"lsp {self.name}")
         except BaseException:
-            self._give_room()
+            await leave()
             raise
+        stream.ended = leave
+        try:
+            self._server = await LanguageServer.start(stream, self.found)
+        except NotKnown as error:
+            raise NotKnown(f"it did not start: {error}{self._said()}") from None
 
-    def _give_room(self) -> None:
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            leave()
-
-    async def _launched(self) -> LanguageServer:
+    def _program(self) -> ServerProgram:
+        """How it is run. Raises NotKnown if it must be confined and cannot."""
         entry, venv = self.found.entry, self.found.venv
         confined = entry.sandbox or (self.found.in_project and "/" not in entry.command)  # an agent can have made it
         if confined and not self._host.sandbox_access(""):
@@ -171,21 +165,8 @@ class RunningServer:
         data = cache_dir(self._pool.env) / "lsp" / entry.name
         environ = {name: self._pool.env[name] for name in PASSED if name in self._pool.env}
         environ |= {"XDG_CACHE_HOME": str(data)} | ({"VIRTUAL_ENV": venv} if venv else {}) | entry.env
-        program = ServerProgram(
-            (self.found.program, *entry.args), environ, self.found.root, confined=confined, data=data, writes=()
-        )
-        stream = self._stream = await self._host.serve(program, f"lsp {entry.name}")
-        try:
-            return await LanguageServer.start(
-                stream,
-                self.found.root,
-                settings=_settings(self.found),
-                options=entry.options,
-                report=lambda reason: None,
-                start_s=entry.start_s,
-            )
-        except NotKnown as error:
-            raise NotKnown(f"it did not start: {error}{self._said()}") from None
+        words = (self.found.program, *entry.args)
+        return ServerProgram(words, environ, self.found.root, confined=confined, data=data, writes=())
 
     def _said(self) -> str:
         """The last line that it wrote to its standard error output, else its exit code."""
@@ -204,18 +185,32 @@ class RunningServer:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-            self._starting = None
         server, self._server = self._server, None
-        try:
-            if server is not None:
-                await server.close(reason)
-        finally:
-            self._give_room()
+        if server is not None:
+            await server.close(reason)
 
     async def restart(self) -> None:
         """End it, so that the next question starts it, also after it was switched off."""
         await self.close()
         self.off, self._failures, self.error = False, 0, ""
+
+
+Alternatives = tuple[RunningServer, ...]
+"""Servers of which one is enough, in the order in which they are tried."""
+
+
+async def first_running(alternatives: Alternatives) -> RunningServer:
+    """The first of them that runs, started. Raises NotKnown with the reason of the first one."""
+    problem: NotKnown | None = None
+    for one in alternatives:
+        try:
+            await one.ready()
+            return one
+        except NotKnown as error:
+            problem = problem or error
+            if isinstance(error, NoRoom):
+                break  # another one for these files would not be better
+    raise problem or NotKnown("no language server is installed")
 
 
 class LanguageServers:
@@ -229,7 +224,7 @@ class LanguageServers:
         report: Callable[[str], None],
     ) -> None:
         self.table, self.settings, self.env, self.report = table, settings, env, report
-        self._running: dict[tuple[str, Path, Path], RunningServer] = {}
+        self._servers: dict[tuple[str, Path, Path], RunningServer] = {}
         self._found: dict[tuple[Path, Path, str], list[FoundServer]] = {}
         self._limit = ServerLimit(cache_dir(env) / "lsp" / "running", settings.max_servers)
         self._told_modules = False
@@ -240,85 +235,59 @@ class LanguageServers:
         """Whether a server of the table is for this file, installed or not."""
         return bool(candidates(path.name, self.table.entries))
 
-    def states(self) -> list[LanguageServerRow]:
-        """Every server that was needed."""
-        return [one.row for one in self._running.values()]
-
-    async def measured(self) -> list[LanguageServerRow]:
-        """As `states`, with the memory that they take now."""
-        for one in self._running.values():
+    async def rows(self) -> list[LanguageServerRow]:
+        """Every server that was needed, with the memory that it takes now."""
+        needed = [one for one in self._servers.values() if one.used_at]
+        for one in needed:
             await one.measure()
-        return self.states()
+        return [one.row for one in needed]
 
-    async def for_file(self, host: ServerHost, path: Path) -> list[RunningServer]:
-        """The servers for a file, started: the first that answers, and those that lint. None: no server is installed for it. Raises
-        NotKnown if none runs."""
-        found = await self._find(host, path)
-        running: list[RunningServer] = []
-        problem: NotKnown | None = None
-        answered = False
-        for one in found:
-            if answered and not one.entry.lints:
-                continue
-            server = self._one(one, host)
-            try:
-                await server.ready()
-            except NotKnown as error:
-                problem = problem or NotKnown(f"{server.name}: {error}")
-                if isinstance(error, NoRoom):
-                    break  # another one for these files would not be better
-                continue
-            answered = answered or not one.entry.lints
-            running.append(server)
-        if problem is not None and not answered:
-            raise problem
-        return running
-
-    async def by_server(
-        self, host: ServerHost, paths: Iterable[Path]
-    ) -> tuple[dict[RunningServer, list[Path]], list[CodeCheck]]:
-        """The started servers with those of `paths` that each is for, and one check for each server that does not run."""
-        found, unknown = dict[RunningServer, list[Path]](), dict[str, CodeCheck]()
-        for path in paths:
-            try:
-                for one in await self.for_file(host, path):
-                    found.setdefault(one, []).append(path)
-            except NotKnown as error:
-                name, _, why = str(error).partition(": ")
-                unknown.setdefault(name, CodeCheck(name, unknown=why))
-        return found, list(unknown.values())
-
-    async def _find(self, host: ServerHost, path: Path) -> list[FoundServer]:
+    async def alternatives(self, host: LocalWorkspace, path: Path) -> list[Alternatives]:
+        """The servers that are installed for a file: those of which one is enough, and each that lints beside them. None is started."""
         key = host.root, path.parent, path.suffix
         if key not in self._found:
             folders = Folders(host.root, host.main_root)
             self._found[key] = await asyncio.to_thread(servers_for, path, folders, self.table.entries, self.env)
-        return self._found[key]
+        found = [self._one(one, host) for one in self._found[key]]
+        checking = tuple(one for one in found if not one.found.entry.lints)
+        return [*([checking] if checking else []), *((one,) for one in found if one.found.entry.lints)]
 
-    def _one(self, found: FoundServer, host: ServerHost) -> RunningServer:
+    def _one(self, found: FoundServer, host: LocalWorkspace) -> RunningServer:
         key = found.entry.name, host.root, found.root
-        if key not in self._running:
+        if key not in self._servers:
             if found.without_modules and not self._told_modules:
                 self._told_modules = True
                 self.report(
                     f"{found.entry.name} sees no node_modules in worktrees: imports that it does not find are not told there."
                 )
-            self._running[key] = RunningServer(found, host, self)
+            self._servers[key] = RunningServer(found, host, self)
+        return self._servers[key]
+
+    async def room_for(self, new: RunningServer) -> Callable[[], Awaitable[None]]:
+        """Room for one more server, until the result is called; the longest unused one of this session is ended for it. Raises NoRoom if
+        all others are asked something, or are those of other sessions."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
-        return self._running[key]
-
-    async def room_for(self, new: RunningServer) -> Callable[[], None]:
-        """Room for one more server, until the result is called; the longest unused one of this session is ended for it. Raises NoRoom if
-        the others are those of other sessions."""
+        until = asyncio.get_running_loop().time() + ROOM_S
         while (leave := await asyncio.to_thread(self._limit.take)) is None:
-            others = [one for one in self._running.values() if one is not new and one.has_room]
-            if not others:
+            others = [one for one in self._servers.values() if one is not new and one.state in ("starts", "runs")]
+            unused = [one for one in others if one.state == "runs" and not one.busy.locked()]
+            if unused:
+                await min(unused, key=lambda one: one.used_at).close()
+            elif not others or asyncio.get_running_loop().time() > until:
                 await asyncio.to_thread(self._limit.refused)
                 count = pluralize(self.settings.max_servers, "language server")
-                raise NoRoom(f"your other sessions run {count} already (lsp.max_servers)")
-            await min(others, key=_unused).close()
-        return leave
+                raise NoRoom(
+                    f"{'' if others else 'your other sessions run '}{count} {'run ' if others else ''}already (lsp.max_servers)"
+                )
+            else:
+                await asyncio.sleep(0.1)
+        free = leave
+
+        async def left() -> None:
+            free()
+
+        return left
 
     async def _look(self) -> None:
         """End servers that were not used for a while or take too much memory, again and again."""
@@ -326,8 +295,10 @@ class LanguageServers:
         while True:
             await asyncio.sleep(min(LOOK_S, settings.idle_s))
             idle_s = LOOK_S if await asyncio.to_thread(self._limit.is_wanted) else settings.idle_s
-            await self.measured()
-            running = sorted((one for one in self._running.values() if one.state == "runs"), key=_unused)
+            await self.rows()
+            running = sorted(
+                (one for one in self._servers.values() if one.state == "runs"), key=lambda one: one.used_at
+            )
             taken = sum(one.mb for one in running)
             for one in running:
                 if one.mb > settings.max_mb:
@@ -344,27 +315,15 @@ class LanguageServers:
         task.add_done_callback(self._ending.discard)
 
     async def restart(self, name: str = "") -> int:
-        """End the servers of this name (all without one), so that they start again when they are needed. Returns their number."""
-        chosen = [one for one in self._running.values() if not name or one.name == name]
+        """End the servers of this name (all without one), so that they are looked for and started again when they are needed. Returns
+        the number of those that were needed so far."""
+        chosen = [one for one in self._servers.values() if one.used_at and (not name or one.name == name)]
         await asyncio.gather(*(one.restart() for one in chosen))
+        self._found.clear()
         return len(chosen)
 
     async def close(self) -> None:
         """End all servers."""
         if self._looking is not None:
             self._looking.cancel()
-        await asyncio.gather(*(one.close() for one in self._running.values()), *self._ending, return_exceptions=True)
-        self._running.clear()
-
-
-def _unused(one: RunningServer) -> tuple[bool, float]:
-    """The longest unused one comes first, those that are asked something last."""
-    return one.busy.locked(), one.used_at
-
-
-def _settings(found: FoundServer) -> dict[str, Any]:
-    """What a server reads as its settings: those of its entry, and where the project's Python is."""
-    settings = dict(found.entry.settings)
-    if found.venv and "python" in found.entry.languages.values():
-        settings["python"] = {"pythonPath": f"{found.venv}/bin/python", **settings.get("python", {})}
-    return settings
+        await asyncio.gather(*(one.close() for one in self._servers.values()), *self._ending, return_exceptions=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line
+
+from .protocol import Diagnostic
 
 ERROR, WARNING = 1, 2
 """Severities of the protocol; a larger number weighs less."""
@@ -23,37 +24,23 @@ _LONGEST = 300
 """Characters of a message that are kept."""
 
 
-def read_problems(path: str, items: Any, worst: int = ERROR) -> list[CodeProblem]:
-    """The diagnostics of a server, those of a severity up to `worst`. What is not a diagnostic is left out."""
-    found = []
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, dict) or not isinstance(item.get("message"), str):
-            continue
-        severity = item.get("severity", ERROR)
-        if type(severity) is not int or severity > worst:
-            continue
-        code = item.get("code")
-        text = neutralize_line(sanitize_line(item["message"], _LONGEST))
-        found.append(CodeProblem(path, _line(item), text, _code(code), severity))
-    return found
+def read_problems(path: str, items: Sequence[Diagnostic], worst: int = ERROR) -> list[CodeProblem]:
+    """The diagnostics of a file, those of a severity up to `worst`."""
+    return [
+        CodeProblem(path, item.range.start.line + 1, _line(item.message, _LONGEST), _line(item.code, 60), severity)
+        for item in items
+        if (severity := item.severity or ERROR) <= worst
+    ]
+
+
+def _line(text: object, longest: int) -> str:
+    return "" if text is None else neutralize_line(sanitize_line(str(text), longest))
 
 
 def without_imports(check: CodeCheck) -> CodeCheck:
     """`check` without what TypeScript says of modules that it does not find."""
     new, fixed = (tuple(one for one in found if one.code not in _NO_MODULE) for found in (check.new, check.fixed))
     return msgspec.structs.replace(check, new=new, fixed=fixed)
-
-
-def _code(code: Any) -> str:
-    known = isinstance(code, str | int) and not isinstance(code, bool)
-    return neutralize_line(sanitize_line(str(code), 60)) if known else ""
-
-
-def _line(item: dict[str, Any]) -> int:
-    span = item.get("range")
-    start = span.get("start") if isinstance(span, dict) else None
-    line = start.get("line") if isinstance(start, dict) else None
-    return line + 1 if type(line) is int and line >= 0 else 1
 
 
 def compare(

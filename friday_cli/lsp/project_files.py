@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.workspace.fs.change_detection import BUILD_FOLDERS, SKIPPED
 
 CREATED, CHANGED, DELETED = 1, 2, 3
@@ -34,8 +36,8 @@ _WORDS = frozenset(
 )  # fmt: skip
 
 
-def read_text(path: Path) -> str | None:
-    """The text of a file; None if there is none, or it is too large. Blocks."""
+def read_text(path: Path) -> str | FileError | None:
+    """The text of a file; None if there is none, an error if it is too large. Blocks."""
     try:
         if not path.is_file():  # opening a pipe would wait
             return None
@@ -43,7 +45,9 @@ def read_text(path: Path) -> str | None:
             data = file.read(LARGEST + 1)
     except OSError:
         return None
-    return data.decode("utf-8", "replace") if len(data) <= LARGEST else None
+    if len(data) > LARGEST:
+        return FileError(neutralize_line(path.name), f"is larger than {LARGEST:,} bytes.")
+    return data.decode("utf-8", "replace")
 
 
 class ProjectFiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
     settings = context.settings.lsp
     if not (settings.enabled and context.trust.ok and context.trust.root == context.root):
         return None
-    from friday_cli.agents.code_checks import CodeChecks
+    from friday_cli.agents.code_checks import CodeChecks, WorkspaceWatch
 
     def warn(text: str) -> None:
         log.emit_soon("a", Notice(text, "warning"))
@@ -78,8 +79,8 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
     checks = CodeChecks(make, settings, warn)
     checks.has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
     if settings.report != "off":
-        workspace.make_watch = checks.watch
-        workspace.write_hook.watch = checks.watch(workspace)
+        workspace.make_watch = partial(WorkspaceWatch, checks)
+        workspace.write_hook.watch = WorkspaceWatch(checks, workspace)
     return checks
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from friday_cli.lsp.connection import LanguageServer
     from friday_cli.lsp.navigate import CodeQuestions
     from friday_cli.lsp.pool import LanguageServers, RunningServer
+    from friday_cli.lsp.protocol import TextEdit
 
 WAIT_S = 20.0
 """Seconds that an answer may take; a server that has to start takes some of them."""
@@ -111,7 +112,9 @@ class CodeTools:
             async with self._opened(ctx.workspace, args.path) as opened:
                 text, shown = await self._answer(ctx, args, opened)
         except NotKnown as error:
-            raise ToolError(f"Not known: {error}.", hint="Use grep and read_file.") from None
+            raise ToolError(
+                f"Not known, the language server gave no answer: {error}.", hint="Use grep and read_file."
+            ) from None
         label = ctx.workspace.label(ctx.workspace.resolve(args.path))
         return Output(text, TextDisplay(shown), ToolFacts(read=(label,)))
 
@@ -159,25 +162,26 @@ class CodeTools:
     async def _opened(self, workspace: Workspace, name: str) -> AsyncIterator[_Opened]:
         """A file, open in the first server for it. Raises ToolError if there is none, NotKnown if it does not run."""
         from friday_cli.lsp.navigate import CodeQuestions
+        from friday_cli.lsp.pool import first_running
 
         host, path = whole(workspace), workspace.resolve(name)
         if not isinstance(host, LocalWorkspace):
             raise ToolError("There are no language servers in this workspace.")
-        running = [one for one in await self._servers().for_file(host, path) if not one.found.entry.lints]
-        if not running:
+        found = [some for some in await self._servers().alternatives(host, path) if not some[0].found.entry.lints]
+        if not found:
             raise ToolError(f"No language server is installed for {path.suffix or path.name}.", hint="Use grep.")
         text = await asyncio.to_thread(_read, path)
         if text is None:
             raise ToolError(f"{name} is not a file that can be read.")
-        one = running[0]
+        one = await first_running(found[0])
         async with one.busy:
             server = await one.fresh()
-            server.write(path, text, one.found.entry.languages[path.suffix])
+            server.write(path, text)
             try:
                 await server.read_project(path, WAIT_S)
                 yield _Opened(one, server, CodeQuestions(server, path, text, WAIT_S), host)
             finally:
-                server.forget(path)
+                server.close_documents()
 
     # ---- rename ---------------------------------------------------------------------------
 
@@ -203,7 +207,9 @@ class CodeTools:
                 word = args.name.rpartition(".")[2]
                 elsewhere = await asyncio.to_thread(opened.one.files.users, [word], texts)
         except NotKnown as error:
-            raise ToolError(f"Not known: {error}.", hint="Use grep and edit_file.") from None
+            raise ToolError(
+                f"Not known, the language server gave no answer: {error}.", hint="Use grep and edit_file."
+            ) from None
         if not texts:
             raise ToolError(f"Nothing would change: {args.name} is not used.")
         if hidden := ctx.withheld([ctx.workspace.label(path) for path in texts]):
@@ -245,7 +251,7 @@ def _key(args: RenameArguments, workspace: Workspace) -> tuple[Path, RenameArgum
 
 
 async def _changed_texts(
-    workspace: Workspace, edits: dict[Path, list[object]], encoding: str
+    workspace: Workspace, edits: Mapping[Path, Sequence[TextEdit]], encoding: str
 ) -> dict[Path, tuple[str, str]]:
     """The texts of the files before and after `edits`. Raises ToolError for a file outside the workspace."""
     from friday_cli.lsp.navigate import edited

@@ -77,7 +77,7 @@ def problems(uri: str) -> list[dict[str, Any]]:
     defined = dict(line.split()[1:3] for text in texts.values() for line in text.splitlines() if line[:4] == "def ")
     found = [
         {
-            "range": {"start": {"line": at, "character": 0}},
+            "range": {"start": {"line": at, "character": 0}, "end": {"line": at, "character": 0}},
             "message": f"bad: {line.strip()}",
             "code": "bad",
             "severity": 1,
@@ -109,6 +109,8 @@ def push(uri: str, version: int | None) -> None:
 
 
 def changed(uri: str, version: int, text: str) -> None:
+    if FAULT == "deaf":
+        time.sleep(600)
     if FAULT == "push_stale" and uri in documents:
         push(uri, version - 1)  # the errors of the old text, after the new one came
     documents[uri] = (version, text)
@@ -124,6 +126,8 @@ def answer(message: dict[str, Any]) -> None:
         return
     if FAULT == "late":
         time.sleep(0.2)
+    if FAULT == "dies_once" and len(read(os.environ["SCRIPTED_PIDS"]).split()) == 1:
+        os._exit(1)
     if FAULT == "dies" or (FAULT == "apply_edit" and not refused):
         os._exit(1)
     if FAULT == "garbage":
@@ -175,8 +179,9 @@ def navigate(message: dict[str, Any]) -> None:
     result: Any = None
     if method == "documentSymbol":
         named = ((at, line) for at, line in enumerate(lines) if line[:4] == "def ")
-        result = [{"name": line.split()[1], "kind": 12, "location": {"uri": uri, "range": {"start": {"line": at, "character": 4}}}}
-                  for at, line in named]  # fmt: skip
+        places = ((line, {"line": at, "character": 4}) for at, line in named)
+        result = [{"name": line.split()[1], "kind": 12, "location": {"uri": uri, "range": {"start": place, "end": place}}}
+                  for line, place in places]  # fmt: skip
     elif method == "hover":
         result = {"contents": {"kind": "plaintext", "value": f"\x1b[31m{name}: a number"}}
     elif method == "prepareCallHierarchy":

@@ -185,13 +185,51 @@ async def test_no_answer_is_said_and_the_work_goes_on(fault: str, reason: str, p
 
 
 async def test_an_answer_that_is_late_comes_with_a_later_result(project: Harness) -> None:
-    write(config_dir(), "lsp.json", {"script": entry("late")})
-    flags = TRUSTED["flags"] | {"lsp.wait_s": 0.01}
+    """Also with that of a call that changes nothing; and each server says itself that it is late."""
+    both = {"first": entry("late"), "second": entry("late")}
+    write(config_dir(), "lsp.json", {"ruff": {**both["first"]}, "script": both["second"]})
+    flags = TRUSTED["flags"] | {"lsp.wait_s": 0}
+    (project.project / "ruff.toml").touch()
     waits = does(runs("sleep 3"))
-    results, code, _ = await told(project, does(writes("new.bad", "BAD\n")), waits, says("done"), flags=flags)
-    assert "not known" in results[0]
-    assert "script: 1 new problem\nnew.bad:1 bad: BAD [bad]" in results[1]
-    assert code[0] == "code: script: 1 new problem left"
+    reads = does(("read_file", {"path": "other.bad"}))
+    results, code, _ = await told(project, does(writes("new.bad", "BAD\n")), waits, reads, says("done"), flags=flags)
+    late = "it is not known whether there are new problems: it is still starting; a later result will report it"
+    assert results[0].splitlines()[1:] == [f"script: {late}", f"ruff: {late}"]
+    answers = [f"{name}: 1 new problem\nnew.bad:1 bad: BAD [bad]" for name in ("script", "ruff")]
+    assert all(answer in results[1] + results[2] for answer in answers)
+    assert {f"code: {name}: 1 new problem left" for name in ("script", "ruff")} < set(code)
+
+
+async def test_what_a_server_could_not_answer_is_asked_again_with_the_next_change(project: Harness) -> None:
+    pids = str(project.project.parent / "pids")
+    write(config_dir(), "lsp.json", {"script": entry("dies_once", env={"SCRIPTED_PIDS": pids})})
+    results, code, _ = await told(
+        project, *(does(writes(f"{name}.bad", f"BAD {name}\n")) for name in "ab"), says("done")
+    )
+    assert "not known whether there are new problems: its process has ended" in results[0]
+    assert "script: 2 new problems\na.bad:1 bad: BAD a [bad]\nb.bad:1 bad: BAD b [bad]" in results[1]
+    assert code[0] == "code: script: 2 new problems left"
+    await asyncio.to_thread(os.unlink, pids)
+    _, code, _ = await told(project, does(writes("c.bad", "BAD c\n")), says("done"))
+    assert code == ["code: script: 1 new problem left", "code: c.bad:1 bad: BAD c [bad]"], "the end asks again"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        writes("../../outside.bad", "x"),
+        ("write_file", {"path": 3}),
+        runs("yes | head -c 1000001 > new.bad"),
+    ],
+)
+async def test_whatever_the_last_call_does_the_reply_has_an_answer(last: tuple[str, Any], project: Harness) -> None:
+    """Denied, not understood, or a file that is too large: then it is not known for good."""
+    results, code, _ = await told(
+        project, does(writes("a.bad", "BAD a\n"), last), does(writes("b.bad", "b\n")), says("done")
+    )
+    large = "yes" in str(last)
+    assert ("new.bad: is larger than" if large else "script: 1 new problem\na.bad:1 bad: BAD a [bad]") in results[1]
+    assert ("is larger than" if large else "1 new problem left") in code[0]
 
 
 async def test_another_agents_edit_is_not_blamed(project: Harness) -> None:

@@ -2,76 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
-from friday_cli.lsp.check import ChangedText, check_change
-from friday_cli.lsp.connection import LanguageServer, NoAnswer, NotKnown
+from friday_cli.lsp.check import TextChange, check_files
+from friday_cli.lsp.entry import ServerFile, read
+from friday_cli.lsp.pool import Alternatives, LanguageServers
 from friday_cli.lsp.problems import compare
 from friday_cli.lsp.project_files import changed_names
+from friday_cli.workspace.local import LocalWorkspace
+from tests.lsp.test_commands import entry
 
-SCRIPT = Path(__file__).with_name("scripted_server.py")
 OLD, WORSE, FIXED = "a\nBAD old\n", "first\na\nBAD old\nBAD new\n", "a\nfine\n"
 
 
-def changed(path: Path, old: str, new: str) -> ChangedText:
-    return ChangedText(path, path.name, "python", old, new)
-
-
-class Stream:
-    """A server as a plain process."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-
-    async def read(self) -> bytes:
-        assert self.process.stdout is not None
-        return await self.process.stdout.read(65536)
-
-    async def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        await self.process.stdin.drain()
-
-    async def end(self, close_s: float) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-
 @asynccontextmanager
-async def server(fault: str, root: Path, start_s: float = 20) -> AsyncIterator[LanguageServer]:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, str(SCRIPT), fault, stdin=pipe, stdout=pipe)
-    running = await LanguageServer.start(
-        Stream(process), root, settings={}, options={}, report=lambda _: None, start_s=start_s
-    )
+async def server(fault: str, root: Path, **more: object) -> AsyncIterator[Alternatives]:
+    """A server that plays a fault."""
+    content = msgspec.json.encode({"script": entry(fault, **more)})
+    table, workspace = read((ServerFile("lsp.json", "user", content),), ()), LocalWorkspace(root)
+    servers = LanguageServers(table, LanguageServerSettings(), os.environ, lambda _: None)
     try:
-        yield running
+        (found,) = await servers.alternatives(workspace, root / "a.bad")
+        yield found
     finally:
-        await running.close()
+        await servers.close()
+        await workspace.close()
+
+
+async def check(found: Alternatives, old: str, new: str, wait_s: float = 20) -> CodeCheck:
+    path = found[0].found.root / "a.bad"
+    return await check_files(found, {path: TextChange(old, new)}, wait_s, 1)
 
 
 @pytest.mark.parametrize(
     "fault", ["none", "late", "again", "apply_edit", "push", "push_stale", "push_unversioned", "push_corrects"]
 )
 async def test_a_change_is_told_from_what_was_there_before(fault: str, tmp_path: Path) -> None:
-    path = tmp_path / "model.py"
     async with server(fault, tmp_path) as running:
-        worse = await check_change(running, [changed(path, OLD, WORSE)], 20)
+        worse = await check(running, OLD, WORSE)
         assert [(problem.line, problem.message) for problem in worse.new] == [(4, "bad: BAD new")]
         assert (len(worse.fixed), worse.left, worse.files, worse.unknown) == (0, 1, 1, "")
-        fixed = await check_change(running, [changed(path, OLD, FIXED)], 20)
+        fixed = await check(running, OLD, FIXED)
         assert (fixed.new, len(fixed.fixed), fixed.left, fixed.unknown) == ((), 1, 0, "")
 
 
@@ -81,34 +62,41 @@ async def test_a_change_is_told_from_what_was_there_before(fault: str, tmp_path:
         ("silent", 0.1, "no answer within"),
         ("dies", 20, "its process has ended"),
         ("garbage", 20, "what it sends cannot be read"),
-        ("no_list", 20, "not a list of problems"),
+        ("no_list", 20, "its answer cannot be read"),
         ("error", 20, "panicked"),
     ],
 )
 async def test_no_answer_is_never_no_problems(fault: str, wait_s: float, reason: str, tmp_path: Path) -> None:
     async with server(fault, tmp_path) as running:
-        try:
-            check = await check_change(running, [changed(tmp_path / "a.py", OLD, FIXED)], wait_s)
-        except NoAnswer as error:
-            check = CodeCheck(unknown=str(error))
-        assert reason in check.unknown
-        assert not set(check.unknown) & {"\x1b", "\n"}
-        assert check.new == ()
-        assert check.fixed == ()
+        found = await check(running, OLD, FIXED, wait_s)
+        assert reason in found.unknown
+        assert not set(found.unknown) & {"\x1b", "\n"}
+        assert (found.new, found.fixed) == ((), ())
 
 
-async def test_a_server_that_does_not_start_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(NotKnown, match="no answer within"):
-        async with server("never_starts", tmp_path, start_s=0.1):
-            pass
+async def test_a_server_that_does_not_start_is_off(tmp_path: Path) -> None:
+    async with server("never_starts", tmp_path, startupTimeout=100) as running:
+        assert "it did not start: no answer within" in (await check(running, OLD, FIXED)).unknown
+        assert running[0].state == "off"
+
+
+async def test_a_server_that_reads_no_longer_is_ended_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.lsp.connection.MOST_WAITING", 100_000)
+    async with server("deaf", tmp_path) as running:
+        large = TextChange("x" * 90_000, OLD)
+        found = await check_files(running, {tmp_path / f"{n}.bad": large for n in range(9)}, 20, 1)
+        assert "it does not read what it is sent" in found.unknown
+        assert running[0].state == "runs"
 
 
 @pytest.mark.parametrize("fault", ["flood", "emoji"])
 async def test_what_a_server_says_is_one_harmless_line(fault: str, tmp_path: Path) -> None:
     async with server(fault, tmp_path) as running:
-        check = await check_change(running, [changed(tmp_path / "a.py", "", WORSE)], 20)
-    assert check.new
-    for problem in check.new:
+        found = await check(running, "", WORSE)
+    assert found.new
+    for problem in found.new:
         assert len(problem.message) <= 300
         assert not set(problem.message) & {"\x1b", "\x07", "\u202e", "\n"}
 

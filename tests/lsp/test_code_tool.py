@@ -12,6 +12,7 @@ from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.diagnostics.doctor import examine
 from friday_cli.extensions import trust
 from friday_cli.lsp.navigate import edited
+from friday_cli.lsp.protocol import Position, TextEdit, TextSpan
 from friday_cli.system.paths import config_dir
 from tests.frontends.tui.chat import opened
 from tests.lsp.test_changes import TRUSTED
@@ -145,17 +146,18 @@ async def test_a_file_that_changed_since_refuses_the_whole_rename(project: Harne
     assert (project.project / "model.bad").read_text() == FILES["model.bad"]
 
 
+def replaced(line: int, start: int, end: int) -> list[TextEdit]:
+    return [TextEdit(TextSpan(Position(line, start), Position(line, end)), "x")]
+
+
 def test_edits_count_columns_as_the_server_does() -> None:
     text = "\U0001f600 a\r\nb a"
-    span = {"start": {"line": 0, "character": 3}, "end": {"line": 0, "character": 4}}
-    assert edited(text, [{"range": span, "newText": "x"}], "utf-16") == "\U0001f600 x\r\nb a"
-    span = {"start": {"line": 0, "character": 5}, "end": {"line": 0, "character": 6}}
-    assert edited(text, [{"range": span, "newText": "x"}], "utf-8") == "\U0001f600 x\r\nb a"
+    assert edited(text, replaced(0, 3, 4), "utf-16") == "\U0001f600 x\r\nb a"
+    assert edited(text, replaced(0, 5, 6), "utf-8") == "\U0001f600 x\r\nb a"
 
 
 def test_lines_end_where_they_end_for_a_server() -> None:
-    span = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 1}}
-    assert edited("a\fc\u2028d\nb\r\n", [{"range": span, "newText": "x"}], "utf-16") == "a\fc\u2028d\nx\r\n"
+    assert edited("a\fc\u2028d\nb\r\n", replaced(1, 0, 1), "utf-16") == "a\fc\u2028d\nx\r\n"
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -49,14 +49,14 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
     serial = [
         i for i, c in enumerate(calls) if (tool := conversation.tools.get(c.name)) and tool.effect not in PARALLEL
     ]
-    changing = [i for i in serial if conversation.tools[calls[i].name].effect in CHANGING]
+    changing = [i for i in serial if conversation.tools[calls[i].name].effect in CHANGING] or [len(calls) - 1]
     before: asyncio.Event | None = None
     # Only one serial call runs at a time.
     await agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1), on_machine=on_machine)
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
         after, last = before if mine else None, mine is None or i == serial[-1]
-        one = _Call(agent, services, call, checks=changing[-1:] == [i])
+        one = _Call(agent, services, call, checks=i == changing[-1])
         scheduled = _run_scheduled(agent, services, one, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
@@ -162,18 +162,26 @@ class _Call:
         """What it has so far."""
 
     async def run(self) -> _CallResult:
-        """The result. A tool that is cancelled may still return what it has. Raises only StopRun, LimitReached and
-        CancelledError."""
+        """The result. Raises only StopRun, LimitReached and CancelledError."""
+        try:
+            await self._try()
+            await self._check_changes()
+        finally:
+            if self._status == "denied" or self._state in ("running", "asked again") or self._output.facts.code:
+                self._log_end()
+        output = self._output
+        return _CallResult(ToolResult(self._call.id, self._text, self._status, output.images), output.ends)
+
+    async def _try(self) -> None:
+        """Run the call as far as it gets. A tool that is cancelled may still return what it has. Raises what `run` does."""
         try:
             await self._run(await self._understand())
             self._status = "cancelled" if being_stopped() else "error" if self._output.error else "ok"
         except PermissionDenied as error:
             self._status, self._output = "denied", Output(str(error))
-            await self._check_changes()
         except FridayError as error:
             self._output = Output(str(error), error=True)
             self._output = await self._after_hooks(self._output)
-            await self._check_changes()
         except asyncio.CancelledError:
             if being_stopped():
                 self._status = "cancelled"
@@ -186,11 +194,6 @@ class _Call:
             log.exception("tool %s failed", self._call.name)
             words = f"{self._call.name} failed unexpectedly: {type(error).__name__}: {error}"
             self._output = Output(words)
-        finally:
-            if self._status == "denied" or self._state in ("running", "asked again"):
-                self._log_end()
-        output = self._output
-        return _CallResult(ToolResult(self._call.id, self._text, self._status, output.images), output.ends)
 
     async def _understand(self) -> UnderstoodCall:
         """Find the tool and read the arguments, and let hooks rewrite them. Raises what `understand` does."""
@@ -244,14 +247,18 @@ class _Call:
         ran = await self._after_hooks(ran)
         kept = await save_long(agent.workspace, ran.text)
         self._output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
-        await self._check_changes()
 
     async def _check_changes(self) -> None:
-        """Add what the changes of the reply did to the code, if this is its last call that can change files."""
+        """Add what the changes of the reply did to the code, and what is known by now of earlier ones, if this is the call for it."""
         code = self._services.code
         if code is None or not self._checks or being_stopped():
             return
-        if found := await code.checked(self._agent):
+        try:
+            found = await code.checked(self._agent)
+        except asyncio.CancelledError:
+            self._status = "cancelled"
+            raise
+        if found:
             ran = self._output
             self._notes += [line for check in found for line in check.lines(self._agent.told_problems)]
             facts = msgspec.structs.replace(ran.facts, code=(*ran.facts.code, *found))

@@ -40,7 +40,8 @@ class CodeProblem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer of a language `server` about a change. `unknown` is not empty: nothing can be said, and why. Otherwise empty `new` means: no new
-    problems. `left` counts those that were there before and are there still, `files` those that were looked at."""
+    problems. `left` counts those that were there before and are there still, `files` those that were looked at. `final`: what is not
+    known stays so."""
 
     server: str = ""
     new: tuple[CodeProblem, ...] = ()
@@ -48,6 +49,7 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     left: int = 0
     files: int = 0
     unknown: str = ""
+    final: bool = False
 
     def summary(self, *, left: bool = False) -> str:
         """The answer in one line. `left`: of the sum of several changes."""
@@ -90,15 +92,22 @@ class CodeCheck(msgspec.Struct, frozen=True, omit_defaults=True):
         return [self.summary(left=True), *(problem.text for problem in self.new[:FILE_SHOWN])]
 
     def followed_by(self, later: CodeCheck) -> CodeCheck:
-        """The sum of this check and a later one by the same server. A later one without an answer leaves it open."""
+        """The sum of this check and a later one by the same server. One without an answer leaves it open until what it was about was
+        asked again."""
         if later.unknown:
-            return msgspec.structs.replace(self, unknown=later.unknown)
+            return msgspec.structs.replace(self, unknown=later.unknown, final=later.final)
         gone = {problem.key for problem in later.fixed}
         own = {problem.key for problem in self.new}
         kept = tuple(problem for problem in self.new if problem.key not in gone)
         new = tuple(problem for problem in later.new if problem.key not in {k.key for k in kept})
         fixed = (*self.fixed, *(problem for problem in later.fixed if problem.key not in own))
-        return CodeCheck(self.server, kept + new, fixed, later.left, max(self.files, later.files))
+        return msgspec.structs.replace(
+            self if self.final else CodeCheck(self.server),
+            new=kept + new,
+            fixed=fixed,
+            left=later.left,
+            files=max(self.files, later.files),
+        )
 
 
 class LanguageServerRow(msgspec.Struct, frozen=True):

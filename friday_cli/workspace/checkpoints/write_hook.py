@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from friday_cli.core.protocol.agent_path import PERSON
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.text.untrusted import neutralize_line
 
 from ..fs.transaction import FileContent, PendingChange
 
@@ -23,13 +25,17 @@ LATER_S = 0.2
 """Seconds after a message until the first snapshot is taken, beside the model's answer."""
 
 
+FileText = str | FileError | None
+"""The text of a file; None if there is no such file, an error if it is not known."""
+
+
 class ChangeWatch(Protocol):
     """Is told of the files that agents change, with their texts before and after."""
 
-    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, str | None]:
-        """The texts of those of `paths` that matter, before `agent` changes them; None: there is no such file."""
+    async def before(self, agent: str, paths: Sequence[Path]) -> Mapping[Path, FileText]:
+        """The texts of those of `paths` that matter, before `agent` changes them."""
 
-    async def changed(self, agent: str, before: Mapping[Path, str | None]) -> None:
+    async def changed(self, agent: str, before: Mapping[Path, FileText]) -> None:
         """`agent` changed these files, which had these texts before."""
 
 
@@ -134,15 +140,19 @@ class WriteHook:
             for command in ended:
                 await self.watch.changed(command.agent, await asyncio.to_thread(self._texts_before, command))
 
-    def _texts_before(self, command: ObservedWork) -> dict[Path, str | None]:
-        """The texts that the files had which a command changed, as far as they were saved."""
+    def _texts_before(self, command: ObservedWork) -> dict[Path, FileText]:
+        """The texts that the files had which a command changed."""
         assert self.recorder is not None
-        found: dict[Path, str | None] = {}
+        found: dict[Path, FileText] = {}
         for path, effect in list(command.effects.items())[:MOST_WATCHED]:
             mode, digest = effect.before
             data = self.recorder.blobs.get(digest) if mode else None
-            if effect.before != effect.after and (data is not None or not mode):
-                found[path] = None if data is None else data.decode("utf-8", "replace")
+            if data is not None:
+                text: FileText = data.decode("utf-8", "replace")
+            else:
+                text = FileError(neutralize_line(path.name), "was not saved before it changed.") if mode else None
+            if effect.before != effect.after:
+                found[path] = text
         return found
 
     async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:

@@ -135,6 +135,11 @@ class ServerProcess:
         self._writer.write(data)
         await self._writer.drain()
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that it has not read yet."""
+        return self._writer.transport.get_write_buffer_size()
+
     def send(self, data: bytes) -> None:
         """As `write`, without waiting until it is written."""
         self._writer.write(data)
