@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -47,35 +46,6 @@ class Environment(msgspec.Struct, frozen=True):
     copy_of: str = ""
     sandbox: str = "none"
     network: bool = False
-
-
-def branch(root: Path) -> str:
-    """The git branch of the repository at `root`; "" if there is none."""
-    if not (head := git_head(root)):
-        return ""
-    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else f"detached at {head[:12]}"
-
-
-def git_head(root: Path) -> str:
-    """What HEAD of the repository at `root` holds, as one safe line; "" if there is none. Reads files and does not run git."""
-    try:
-        return sanitize_line(first_line(git_folder(root) / "HEAD"), 200)
-    except (OSError, ValueError):
-        return ""
-
-
-def git_folder(root: Path) -> Path:
-    """The folder of git's files for the working tree at `root`. Raises OSError, ValueError."""
-    git = root / ".git"
-    return root / first_line(git).removeprefix("gitdir:").strip() if git.is_file() else git
-
-
-def first_line(path: Path) -> str:
-    """The first line of a file. Raises ValueError for anything but a regular file: reading a pipe would block."""
-    if not path.is_file():
-        raise ValueError("not a file")
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.readline(4096).strip()
 
 
 class PromptFacts(msgspec.Struct, frozen=True):

@@ -96,7 +96,7 @@ def _screen(rows: Callable[[], list[FleetRow]]) -> None:
     chosen = ""
     read()
     while True:
-        app = FleetApp(rows, _ScreenActions(), chosen=chosen)
+        app = FleetApp(rows, ScreenActions(), chosen=chosen)
         chosen = app.run() or ""
         if app.terminal.title:
             print(OLD_TITLE, end="", flush=True)
@@ -105,7 +105,7 @@ def _screen(rows: Callable[[], list[FleetRow]]) -> None:
         subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
 
 
-class _ScreenActions:
+class ScreenActions:
     """Implements `FleetActions`."""
 
     async def stop(self, session: str) -> None:
@@ -114,8 +114,11 @@ class _ScreenActions:
     async def answer(self, session: str, question: OpenQuestion, words: str) -> bool:
         return await _reached(session, lambda port, path: _answer(port, question.id, words, "", question.choices))
 
-    async def say(self, session: str, text: str) -> None:
-        await _reached(session, lambda port, path: _say(port, path, text))
+    async def say(self, row: FleetRow, text: str) -> None:
+        if row.pid is None:
+            await self._begin(row.cwd, *_in_mode(row.mode), "-r", row.id, "--", text)
+        else:
+            await _reached(row.id, lambda port, path: _say(port, path, text))
 
     async def newest(self, session: str, rows: int) -> list[str]:
         from . import transcript_text
@@ -126,12 +129,15 @@ class _ScreenActions:
         return ["".join(text for text, _ in parts) for parts in lines if parts][-rows:]
 
     async def start(self, folder: str, text: str) -> str:
+        return await self._begin(folder, "--", text)
+
+    async def _begin(self, folder: str, *words: str) -> str:
         import asyncio
         import subprocess
 
-        words = [sys.executable, "-m", "friday_cli", "ask", "-b", "--cwd", folder, "--", text]
+        begin = [sys.executable, "-m", "friday_cli", "ask", "-b", "--cwd", folder]
         ran = await asyncio.to_thread(
-            subprocess.run, words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            subprocess.run, [*begin, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if ran.returncode:
             raise UsageError(
@@ -173,6 +179,8 @@ def show(rows: Sequence[FleetRow]) -> None:
     titles = ("ID", "STATE", "AGENTS", "COST", "LAST", "TITLE", "FOLDER")
     output.show_table(titles, cells, right=("AGENTS", "COST"), wide=("TITLE", "FOLDER"))
     for row in rows:
+        if row.waits:
+            output.show(f"\n{short[row.id]} waiting: {row.waits}. `friday budget set` raises it.")
         for question in row.questions:
             what = f"wants {question.tool}: {question.text}" if question.tool else f"asks: {question.text}"
             output.show(f"\n{short[row.id]}:{question.agent} {what}")

@@ -38,6 +38,7 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
+from friday_cli.system.git_head import branch
 from friday_cli.system.paths import config_dir, data_dir, text_of
 from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.local import LocalWorkspace
@@ -297,7 +298,7 @@ def _environment(options: Options, context: OpenContext, workspace: LocalWorkspa
         str(context.cwd),
         f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
         date.fromtimestamp(options.now()).isoformat(),
-        system_prompt.branch(context.root),
+        branch(context.root),
         options.mode or settings.mode,
         tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,

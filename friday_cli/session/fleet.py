@@ -16,11 +16,14 @@ from friday_cli.store import locks
 from friday_cli.store.listing import list_sessions, newest_bodies, run_query, unfinished_sessions
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
+from friday_cli.system.git_head import short_branch
 
 FleetState = Literal["needs you", "working", "idle", "ended", "interrupted"]
 ASKS = ("permission_asked", "permission_answered", "question_asked", "question_answered", "ask_withdrawn")
 NEWEST = 60
 """Questions and answers that are looked at, of the agents that wait."""
+_SAME = ("id", "title", "cwd", "model", "status", "tokens", "cost_usd", "created", "updated")
+"""Fields that a row has of the stored session."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
@@ -59,6 +62,10 @@ class FleetRow(msgspec.Struct, frozen=True):
     reachable: bool
     """Whether that process can be attached to."""
     questions: tuple[OpenQuestion, ...] = ()
+    branch: str = ""
+    """The git branch of its folder now; "" for one that has ended, or without a repository."""
+    waits: str = ""
+    """The cap over all sessions that its agents wait for, such as `daily cap, $20.00 of $20.00`; "" if they wait for none."""
 
 
 def fleet(
@@ -71,24 +78,42 @@ def fleet(
     def read(db: sqlite3.Connection) -> list[FleetRow]:
         working: dict[str, list[str]] = {}
         waiting: dict[str, list[str]] = {}
+        capped: dict[str, list[str]] = {}
         for name, path, status in db.execute(
             "SELECT s.id, a.path, a.status FROM agents a INDEXED BY agents_at_work"
             " JOIN sessions s ON s.key = a.session WHERE a.finished IS NULL"
         ):
             working.setdefault(name, []).append(path)
-            if status == "waiting_user":
-                waiting.setdefault(name, []).append(path)
+            if status in ("waiting_user", "waiting_budget"):
+                (waiting if status == "waiting_user" else capped).setdefault(name, []).append(path)
         owned = {name: locks.owner(folder, name) for name in locked(folder)}
+        branches: dict[str, str] = {}
         rows = []
         for known in list_sessions(db, cwd, None):
             pid = owned.get(known.id)
-            if pid is None and since is not None and known.updated < since:
+            if pid is None:
+                if since is None or known.updated >= since:
+                    unfinished = _unfinished(known)
+                    mode = _mode(db, known.id) if unfinished else ""
+                    rows.append(_row(known, "interrupted" if unfinished else "ended", mode=mode))
                 continue
-            count, asking = (0, []) if pid is None else (len(working.get(known.id, ())), waiting.get(known.id, []))
+            count, asking = len(working.get(known.id, ())), waiting.get(known.id, [])
             asks = open_questions(newest_bodies(db, known.id, asking, ASKS, NEWEST)) if asking else ()
-            open_ = pid is not None or _unfinished(known)
-            mode = _mode(newest_bodies(db, known.id, ("a",), ("agent_started", "mode_changed"), 20)) if open_ else ""
-            rows.append(_row(known, pid, count, mode, asks, reachable=known.id in listening))
+            if known.cwd not in branches:
+                branches[known.cwd] = short_branch(Path(known.cwd))
+            rows.append(
+                _row(
+                    known,
+                    "needs you" if asks else "working" if count else "idle",
+                    mode=_mode(db, known.id),
+                    at_work=count,
+                    pid=pid,
+                    reachable=known.id in listening,
+                    branch=branches[known.cwd],
+                    waits=_cap(db, known.id, capped.get(known.id, ())),
+                    questions=asks,
+                )
+            )
         return rows
 
     order = ("needs you", "working", "idle", "interrupted", "ended")
@@ -140,32 +165,23 @@ def _unfinished(known: SessionRow) -> bool:
     return known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
 
 
-def _mode(events: Sequence[tuple[str, dict[str, Any]]]) -> str:
+def _mode(db: sqlite3.Connection, session: str) -> str:
+    events = newest_bodies(db, session, ("a",), ("agent_started", "mode_changed"), 20)
     return next((str(event["mode"]) for _, event in reversed(events) if event.get("mode")), "")
 
 
-def _row(
-    known: SessionRow, pid: int | None, at_work: int, mode: str, questions: tuple[OpenQuestion, ...], *, reachable: bool
-) -> FleetRow:
-    state: FleetState = "ended"
-    if pid is not None:
-        state = "needs you" if questions else "working" if at_work else "idle"
-    elif _unfinished(known):
-        state = "interrupted"
-    return FleetRow(
-        id=known.id,
-        state=state,
-        title=known.title,
-        cwd=known.cwd,
-        model=known.model,
-        mode=mode,
-        status=known.status,
-        at_work=at_work,
-        tokens=known.tokens,
-        cost_usd=known.cost_usd,
-        created=known.created,
-        updated=known.updated,
-        pid=pid,
-        reachable=reachable and pid is not None,
-        questions=questions,
-    )
+def _cap(db: sqlite3.Connection, session: str, agents: Sequence[str]) -> str:
+    """The cap that one of these agents waits for."""
+    if not agents:
+        return ""
+    from friday_cli.core.protocol.waiting import CapReached  # not needed otherwise
+
+    newest = dict(newest_bodies(db, session, agents, ("status_changed",), NEWEST))
+    with suppress(msgspec.ValidationError):
+        return next((str(msgspec.convert(e["cap"], CapReached)) for e in newest.values() if e.get("cap")), "")
+    return ""
+
+
+def _row(known: SessionRow, state: FleetState, **facts: Any) -> FleetRow:
+    same = {name: getattr(known, name) for name in _SAME}
+    return FleetRow(**same, state=state, **({"at_work": 0, "pid": None, "reachable": False} | facts))

@@ -82,7 +82,7 @@ class SessionObserver:
             return UsageError(f"{name} is no longer open in another process.", hint="Take it over to continue it here.")
         return UsageError(
             f"{name} is open in another friday process (pid {self.owner_pid}); this window is read-only.",
-            hint="Close it there to continue it here.",
+            hint="/detach or quit it there to continue it here.",
         )
 
     async def take_over(self) -> Session:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from friday_cli.agents.system_prompt import first_line, git_folder, git_head
 from friday_cli.core.eventlog.requests import encoded
 from friday_cli.core.protocol.events import WorkspaceFound
+from friday_cli.system.git_head import first_line, git_folder, git_head
 from friday_cli.system.paths import config_dir
 
 from .open_context import OpenContext, Options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
 
 from .schema import NO_LOCKS, no_locks
 
+LOOK_S, LOOKS = 0.001, 50
+"""Who only looks for the owner has the lock for less than a millisecond: seconds until the next try, and the most tries."""
 HEARTBEAT_S = 1.0
 """Seconds between two updates of the time of a lock file."""
 
@@ -61,7 +64,7 @@ def own(folder: Path, session: str) -> Ownership:
             with ExitStack() as stack:
                 stack.callback(os.close, handle)
                 try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _lock(handle)
                 except BlockingIOError:
                     pid = f" (pid {number})" if (number := _pid(handle)) else ""
                     raise UsageError(
@@ -81,6 +84,17 @@ def own(folder: Path, session: str) -> Ownership:
             f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.",
             hint="Free some space or make the folder writable, and try again.",
         ) from None
+
+
+def _lock(handle: int) -> None:
+    """Lock a file for this process alone; a lock of one that only looks is waited for. Raises BlockingIOError if it is owned."""
+    for _ in range(LOOKS):
+        with suppress(BlockingIOError):
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # not possible beside an owner
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        time.sleep(LOOK_S)
+    raise BlockingIOError
 
 
 def is_owned(folder: Path, session: str) -> bool:

@@ -13,6 +13,7 @@ from friday_cli.agents import system_prompt
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import instructions, profiles
 from friday_cli.extensions.profiles import Profile
+from friday_cli.system.git_head import branch
 
 HERE = system_prompt.Environment("/repo", "Linux x86_64", "2026-11-30", branch="main")
 FOUND = profiles.load(env={"FRIDAY_HOME": "/nonexistent"})
@@ -153,24 +154,24 @@ class TestTask:
 
 class TestBranch:
     def test_a_branch_a_detached_head_and_none(self, tmp_path: Path) -> None:
-        assert system_prompt.branch(tmp_path) == ""
+        assert branch(tmp_path) == ""
         (tmp_path / ".git").mkdir()
         (tmp_path / ".git/HEAD").write_text("ref: refs/heads/feature/x\n")
-        assert system_prompt.branch(tmp_path) == "feature/x"
+        assert branch(tmp_path) == "feature/x"
         (tmp_path / ".git/HEAD").write_text("0123456789abcdef0123\n")
-        assert system_prompt.branch(tmp_path) == "detached at 0123456789ab"
+        assert branch(tmp_path) == "detached at 0123456789ab"
 
     def test_a_work_tree(self, tmp_path: Path) -> None:
         (tmp_path / "main/worktrees/w").mkdir(parents=True)
         (tmp_path / "main/worktrees/w/HEAD").write_text("ref: refs/heads/w\n")
         (tmp_path / "w").mkdir()
         (tmp_path / "w/.git").write_text("gitdir: ../main/worktrees/w\n")
-        assert system_prompt.branch(tmp_path / "w") == "w"
+        assert branch(tmp_path / "w") == "w"
 
     def test_a_pipe_does_not_block(self, tmp_path: Path) -> None:
         (tmp_path / ".git").mkdir()
         os.mkfifo(tmp_path / ".git/HEAD")
-        assert system_prompt.branch(tmp_path) == ""
+        assert branch(tmp_path) == ""
 
 
 class TestReading:

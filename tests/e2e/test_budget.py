@@ -101,6 +101,9 @@ def test_an_agent_waits_for_the_cap_and_goes_on_when_it_is_raised(friday: Friday
         assert line.startswith("friday: a: waiting: daily cap, $0.08"), line
         assert "of $0.1000. `friday budget set` raises it." in line
         assert len(server.turns) == 1
+        command = [sys.executable, "-m", "friday_cli", "agents"]
+        listed = subprocess.run(command, env=friday.env, cwd=friday.project, capture_output=True, text=True, check=True)
+        assert "waiting: daily cap, $0.08" in listed.stdout
         budget(friday, "set", "--daily", "1")
         end = ended(waiting)
     assert (end.code, end.out, len(server.turns)) == (0, "done\n", 3)

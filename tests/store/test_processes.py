@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import threading
@@ -262,6 +263,15 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: 
             work = partial(append_after, session=session, known=abandoned(session), made=made)
             assert await who._writer.submit(work) is wins
         assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
+
+
+def test_a_look_at_the_owner_does_not_keep_the_lock_from_the_next_one(tmp_path: Path) -> None:
+    """As `friday agents` looks twice a second."""
+    with open(tmp_path / "x.lock", "w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.01, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        with locking.own(tmp_path, "x"), pytest.raises(UsageError, match="open in another friday process"):
+            locking.own(tmp_path, "x")
 
 
 async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,7 +209,7 @@ class SessionController:
         await self._take_over(observer)
 
     async def _take_over(self, observer: SessionObserver) -> None:
-        """Open the session when the process that drives it ends; when a third process was faster, wait for that one."""
+        """Open the session when the process that drives it ends, also when a third one was faster; join it when it is served."""
         seen = observer.owner_pid
         while True:
             with suppress(TimeoutError):
@@ -217,10 +217,13 @@ class SessionController:
             if observer.owner_pid != seen:
                 seen = observer.owner_pid
                 self.on_change()
-            if not observer.released.is_set():
-                continue
             try:
-                session = await observer.take_over()
+                if await self._join(observer.id):
+                    await observer.close()
+                elif observer.released.is_set():
+                    self.session = await observer.take_over()
+                else:
+                    continue
             except UsageError:
                 await asyncio.sleep(OWNER_CHECK_S)
             except FridayError as error:
@@ -230,9 +233,10 @@ class SessionController:
             else:
                 break
         await self.fold.stop(cancel=True)  # the session gives the events that it did not read
-        self.session, self.observer = session, None
-        self.told.append("The other process has ended; the session is resumed here.")
-        await self.fold.start(session)
+        self.observer = None
+        how = "let go of its terminal; you are attached to it" if self.remote else "ended; the session is resumed here"
+        self.told.append(f"The other process has {how}.")
+        await self.fold.start(self.require_session())
         self.on_change()
 
     @property

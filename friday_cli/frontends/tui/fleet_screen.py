@@ -17,7 +17,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.format import is_demo, pluralize
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.session.fleet import FleetRow, OpenQuestion
@@ -26,8 +26,8 @@ from friday_cli.system.paths import with_tilde
 from .notifications import TerminalSignals
 from .widgets.text_input import TextField
 
-REFRESH_S = 0.5
-"""Seconds between two looks at the session file."""
+REFRESH_S, AGED_S = 0.5, 5.0
+"""Seconds between two looks at the session file, and until the ages of the rows are shown again."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
 KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · n new · e ended · q quit"
 SHORT_KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · q quit"
@@ -52,8 +52,8 @@ class FleetActions(Protocol):
     async def answer(self, session: str, question: OpenQuestion, words: str) -> bool:
         """Answer a question with yes, no, a text, or the number of a choice; False if it is no longer open."""
 
-    async def say(self, session: str, text: str) -> None:
-        """Send a message to the main agent."""
+    async def say(self, row: FleetRow, text: str) -> None:
+        """Send a message to the main agent of a session; one that no process owns is resumed with it, in the background."""
 
     async def newest(self, session: str, rows: int) -> list[str]:
         """The last lines of the conversation: untrusted text."""
@@ -99,7 +99,7 @@ class FleetApp(App[str]):
         self._asks: Ask = ""
         self._question: tuple[str, str] = ("", "")
         """The session and the id of the question that is shown."""
-        self._since = 0.0
+        self._since = self._shown_at = 0.0
         self.terminal = TerminalSignals(self)
         self._told: set[tuple[str, str]] = set()
         """Questions (session, id) of which the person was notified, or that were open at the beginning."""
@@ -130,7 +130,8 @@ class FleetApp(App[str]):
             except FridayError as error:
                 self._fail(error)
             else:
-                if rows != self._all or not rows:
+                aged = time.monotonic() - self._shown_at >= AGED_S
+                if rows != self._all or not rows or aged:
                     self._all = rows
                     self._show()
                     self._tell()
@@ -138,6 +139,7 @@ class FleetApp(App[str]):
 
     def _show(self) -> None:
         """Show the rows that are wanted; the same session stays chosen."""
+        self._shown_at = time.monotonic()
         words = self._query.lower().split()
         found = [row for row in self._all if all(word in _searched(row) for word in words)]
         self._rows = rows = [row for row in found if self._shows_ended or row.state != "ended"]
@@ -295,7 +297,7 @@ class FleetApp(App[str]):
         elif row is not None and row.questions and not row.questions[0].tool:
             await self._try(self._actions.answer(row.id, row.questions[0], text))
         elif row is not None:
-            await self._try(self._actions.say(row.id, text))
+            await self._try(self._actions.say(row, text))
 
 
 def _searched(row: FleetRow) -> str:
@@ -309,26 +311,40 @@ def _line(row: FleetRow, now: float, *, wide: bool) -> Text:
     text.append(f"{_age(now - row.updated):>4}  ", style="dim")
     if wide:
         text.append(f"{pluralize(row.at_work, 'agent') if row.at_work else '':>10}  ")
-        text.append(f"{'$?' if row.cost_usd is None else f'${row.cost_usd:.2f}':>7}  ", style="dim")
+        text.append(f"{_cost(row):>7}  ", style="dim")
     if row.mode == "yolo":
         text.append("yolo  ", style="bold red")
-    text.append(sanitize_line(row.title, 120) or "(untitled)")
+    waits = f"waiting: {sanitize_line(row.waits, 120)}" if row.waits else ""
     if row.questions:
         asked = row.questions[0]
-        text.append(f"  {asked.tool or 'asks'}: {sanitize_line(asked.text, 120)}", style="yellow")
-    text.append(f"  {with_tilde(sanitize_line(row.cwd, 200))}", style="dim")
+        waits = f"{asked.tool or 'asks'}: {sanitize_line(asked.text, 120)}"
+    text.append(sanitize_line(row.title, 120 if not waits else 60 if wide else 24) or "(untitled)")
+    text.append(f"  {waits}" if waits else "", style="yellow")
+    text.append(f"  {_where(row)}", style="dim")
     return text
+
+
+def _where(row: FleetRow) -> str:
+    """The folder, and its branch."""
+    branch = f" ⎇ {sanitize_line(row.branch, 60)}" if row.branch else ""
+    return f"{with_tilde(sanitize_line(row.cwd, 400))}{branch}"
+
+
+def _cost(row: FleetRow) -> str:
+    if is_demo(row.model):
+        return "demo"
+    return "n/a" if row.cost_usd is None else f"${row.cost_usd:.2f}"
 
 
 def _about(row: FleetRow) -> str:
     """What is known of a session, with all of what it asks."""
     where = "" if row.pid is None else f" · process {row.pid}" + ("" if row.reachable else ", in a terminal")
-    cost = "unknown" if row.cost_usd is None else f"${row.cost_usd:.2f}"
     lines = [
         sanitize_line(row.title, 400),
-        f"{row.model} · {pluralize(row.at_work, 'agent')} at work · {row.tokens:,} tokens · cost {cost}{where}",
-        with_tilde(sanitize_line(row.cwd, 400)),
+        f"{row.model} · {pluralize(row.at_work, 'agent')} at work · {row.tokens:,} tokens · cost {_cost(row)}{where}",
+        _where(row),
     ]
+    lines += ["", f"waiting: {sanitize_line(row.waits, 120)}; `friday budget set` raises it"] if row.waits else []
     for asked in row.questions:
         lines += ["", f"{asked.agent} {'wants ' + asked.tool if asked.tool else 'asks'}:", show_deceptive(asked.text)]
         lines += [

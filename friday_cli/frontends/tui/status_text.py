@@ -9,8 +9,8 @@ from typing import Literal
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.system.git_head import short_branch
 from friday_cli.system.paths import with_tilde
-from friday_cli.system.project_search import repository_top
 from friday_cli.view import cap_wait, network_wait
 
 from .controller import SessionController
@@ -27,10 +27,7 @@ class Folder:
 
     def read_branch(self) -> None:
         """Read the branch."""
-        from friday_cli.agents.system_prompt import git_head  # loaded with the session, after the first frame
-
-        if (top := repository_top(self._cwd)) and (head := git_head(top)):
-            self.branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
+        self.branch = short_branch(self._cwd)
 
 
 def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:
@@ -85,7 +82,7 @@ def read_only_reason(controller: SessionController) -> str:
         return ""
     if controller.observer.owner_pid is None:
         return "Read only: the other process has ended"
-    return f"Read only: open in process {controller.observer.owner_pid}; resumes here when that ends"
+    return f"Read only: open in process {controller.observer.owner_pid}; /detach or quit it there"
 
 
 def hint(

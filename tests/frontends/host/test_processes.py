@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from friday_cli.cli.agents import ScreenActions
 from friday_cli.session.commands import TakeOver
+from friday_cli.session.fleet import fleet
 from friday_cli.session.remote import RemoteSession
 from friday_cli.system import session_socket
+from friday_cli.system.paths import store_path
 from tests.frontends.tui.terminal_fixture import Terminal, scripted
 from tests.session.harness import Harness, delegates, does
 
@@ -71,6 +74,12 @@ def test_work_without_a_terminal_is_listed_answered_and_ends(harness: Harness) -
     assert [row["state"] for row in rows(harness.project)] == ["ended"]
     assert session_socket.sessions() == []
     assert "all done" in friday("agents", "logs", row["id"][:8], cwd=harness.project)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[3])
+    friday("config", "set", "model", model, cwd=harness.project)
+    asyncio.run(ScreenActions().say(fleet(store_path())[0], "once more"))
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["questions"]])
+    assert "once more" in friday("agents", "logs", row["id"], cwd=harness.project)
+    assert "1 agent stopped" in friday("agents", "stop", row["id"], cwd=harness.project)
 
 
 @pytest.mark.parametrize(

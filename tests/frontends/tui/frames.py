@@ -32,7 +32,7 @@ MADE_BY = "python -m tests.frontends.tui.frames"
 _ASKS = OpenQuestion("p3", "a.1", "bash", "rm -r build && make", "mode ask")
 _WAITS = FleetRow(
     "7f3a11c0" + "0" * 28, "needs you", "Build it from nothing", "/p/wire", MODEL, "ask", "waiting_user", 2, 41_200, 0.31,
-    BEGUN - 900, BEGUN - 40, 4711, True, (_ASKS,),
+    BEGUN - 900, BEGUN - 40, 4711, True, (_ASKS,), "main",
 )  # fmt: skip
 _WORKS = msgspec.structs.replace(
     _WAITS, id="b6dd724f" + "0" * 28, state="working", title="Port the tests to the new client", cwd="/p/lanes", questions=()
@@ -40,7 +40,9 @@ _WORKS = msgspec.structs.replace(
 FLEET = (
     _WAITS,
     _WORKS,
-    msgspec.structs.replace(_WORKS, id="d09931ad" + "0" * 28, state="ended", title="Explain the lanes", pid=None),
+    msgspec.structs.replace(
+        _WORKS, id="d09931ad" + "0" * 28, state="ended", title="Explain the lanes", at_work=0, pid=None, branch=""
+    ),
 )
 
 

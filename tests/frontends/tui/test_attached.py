@@ -88,8 +88,11 @@ PLAY = {
 
 
 @asynccontextmanager
-async def attached(folder: Path, play: dict[str, Any] = PLAY) -> AsyncIterator[tuple[Chat, BackgroundOwner]]:
-    """A chat on a session that answered two messages, and that something else in this process owns."""
+async def attached(
+    folder: Path, play: dict[str, Any] = PLAY, *, listens: bool = True
+) -> AsyncIterator[tuple[Chat, BackgroundOwner]]:
+    """A chat on a session that answered two messages, and that something else in this process owns. Unless it `listens`, the chat
+    can only look at it."""
     (folder / ".scenario.json").write_text(json.dumps({"agents": play, "badge": ""}))
     options = Options(folder, model=f"scripted:{folder}/.scenario.json", mode="edits", attended=True)
     session = await Session.open(options)
@@ -97,13 +100,14 @@ async def attached(folder: Path, play: dict[str, Any] = PLAY) -> AsyncIterator[t
         await session.prompt("one")
         await session.prompt("two")
     owner = BackgroundOwner(session, options)
-    owner.open()
+    if listens:
+        owner.open()
     serving = asyncio.create_task(owner.until_unused())
     own = msgspec.structs.replace(options, resume=session.id)
     app = FridayApp(lambda: own, cwd=folder)
     try:
         async with running(app, size=(120, 50)) as chat:
-            await chat.until(lambda: app.controller.remote is not None)
+            await chat.until(lambda: (app.controller.remote if listens else app.controller.observer) is not None)
             await chat.shows("Second answer." if play is PLAY else "Ask, or /")
             yield chat, owner
     finally:
@@ -167,6 +171,15 @@ async def test_what_another_frontend_changes_is_seen(tmp_path: Path) -> None:
         await chat.say("/effort low", shows="The effort is now low")
         assert (owner.session.facts.mode, owner.session.facts.model) == ("plan", "demo/demo")
         await other.close()
+
+
+async def test_a_chat_that_only_looked_is_attached_when_the_owner_lets_go_of_its_terminal(tmp_path: Path) -> None:
+    async with attached(tmp_path, listens=False) as (chat, owner):
+        chat.has("detach or quit it there")
+        owner.open()
+        await chat.until(lambda: chat.app.controller.remote is not None)
+        await chat.ask("three", shows="Third answer.")
+        chat.has("Second answer.")
 
 
 async def test_a_message_in_the_queue_is_sent_when_the_chat_leaves(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from friday_cli.session.fleet import FleetRow, OpenQuestion
 ASKS = OpenQuestion("p3", "a", "bash", "rm -r build", "mode ask")
 CHOOSES = OpenQuestion("q1", "a", "", "Which one?", choices=("red", "blue"))
 ROW = FleetRow(
-    "1" * 36, "needs you", "clean up", "/p/one", "demo/demo", "ask", "waiting_user", 1, 9, 0.1, 0.0, 0.0, 77, True, (ASKS,)
+    "1" * 36, "needs you", "clean up", "/p/one", "own/m-1", "ask", "waiting_user", 1, 9, 0.1, 0.0, 0.0, 77, True, (ASKS,)
 )  # fmt: skip
 QUESTION = msgspec.structs.replace(ROW, id="2" * 36, title="paint", questions=(CHOOSES,))
 WORKS = msgspec.structs.replace(ROW, id="3" * 36, state="working", title="build it", cwd="/p/two", questions=())
@@ -37,10 +38,10 @@ class Actions:
         self.done.append(("answer", session[0], question.id, words))
         return True
 
-    async def say(self, session: str, text: str) -> None:
+    async def say(self, row: FleetRow, text: str) -> None:
         if text == "fail":
             raise UsageError("It is not running.")
-        self.done.append(("say", session[0], text))
+        self.done.append(("say", row.id[0], text))
 
     async def newest(self, session: str, rows: int) -> list[str]:
         return [f"line {n}\x1b[31m of {session[0]}" for n in range(rows)]
@@ -115,6 +116,18 @@ async def test_what_is_not_wholly_shown_is_not_allowed_here(monkeypatch: pytest.
             assert actions.done == []
             await pilot.press("n")
             await until(lambda: actions.done == [("answer", "1", "p3", "no")])  # noqa: B023
+
+
+async def test_a_row_says_what_it_waits_for_where_it_works_and_how_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_screen, "AGED_S", 0.0)
+    title, cap, now = "a title that is long, so that it would hide the cap", "daily cap, $3.20 of $3.20", time.time()
+    waits = msgspec.structs.replace(WORKS, title=title, waits=cap, branch="topic", updated=now - 59.0)
+    app = FleetApp(lambda: [waits], Actions())
+    async with app.run_test(size=(80, 24)):
+        await until(lambda: f"waiting: {cap}; `friday budget set` raises it" in frame(app))
+        assert "waiting: daily cap" in frame(app).splitlines()[0]
+        assert "/p/two ⎇ topic" in frame(app)
+        await until(lambda: " 1m  a title" in frame(app))
 
 
 async def test_a_key_right_after_a_question_appears_is_not_an_answer() -> None:

@@ -22,7 +22,7 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
     there = harness(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
         number = other.process.pid
-        await chat.shows(f"Read only: open in process {number}; resumes here when that ends")
+        await chat.shows(f"Read only: open in process {number}; /detach or quit it there")
         await chat.shows("one")
         assert "read only" in chat.frame.splitlines()[-1]
         other.say("second words")
