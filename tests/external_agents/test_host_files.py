@@ -70,7 +70,7 @@ def test_a_file_in_the_place_of_a_folder_is_replaced(tmp_path: Path) -> None:
 
 def with_login(robot: Robot, monkeypatch: pytest.MonkeyPatch, *steps: Any) -> Path:
     """Let the scripted program be one with a login folder, which is returned, and do these steps."""
-    script = robot.home.parent / "acp.json"  # a sandbox hides the home
+    script = robot.project / "acp.json"  # a sandbox hides the home, and bubblewrap temporary folders too
     script.write_text(json.dumps({"prompts": [[*steps, {"say": "done"}]]}))
     argv = (sys.executable, AGENT, str(script))
     monkeypatch.setitem(

@@ -146,15 +146,18 @@ def elsewhere(rng: random.Random, way: str, kind: int, path: bytes) -> bool:
 
 
 def port(rng: random.Random, number: int) -> bool:
-    """Whether a port of this machine was reached."""
+    """Whether a port of this machine was reached. A datagram says nothing about that: its receiver is asked."""
     host = rng.choice(("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost", "0.0.0.0"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, rng.choice((socket.SOCK_STREAM, socket.SOCK_DGRAM)))
     made.settimeout(1)
     if rng.random() < 0.3:
-        return made.sendto(b"x", socket.MSG_FASTOPEN if made.type == socket.SOCK_STREAM else 0, (host, number)) > 0
+        if made.type == socket.SOCK_STREAM:
+            return made.sendto(b"x", socket.MSG_FASTOPEN, (host, number)) > 0
+        made.sendto(b"x", (host, number))
+        return False
     made.connect((host, number))
-    return made.send(b"x") > 0
+    return made.send(b"x") > 0 and made.type == socket.SOCK_STREAM
 
 
 def main() -> None:

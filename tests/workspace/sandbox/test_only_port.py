@@ -241,15 +241,21 @@ def test_a_service_of_others_is_not_reached_by_the_port_of_ones_own_at_another_a
     assert found == [[theirs], [ours]]
 
 
-async def test_a_problem_of_the_guard_is_told_at_the_start(workspace: LocalWorkspace, tmp_path: Path) -> None:
-    (broken := tmp_path / "broken").write_text("#!/no/such/interpreter\n")
+async def test_a_program_that_cannot_start_says_so(
+    workspace: LocalWorkspace, root: Path, choice: SandboxChoice
+) -> None:
+    (broken := root / "broken").write_text("#!/no/such/interpreter\n")
     broken.chmod(0o755)
     program = ServerProgram(
         (str(broken),), {"PATH": os.environ["PATH"]}, confined=True, network=True, only_port=1, record=True
     )
     server = await workspace.serve(program, "a.1")
-    with pytest.raises(ToolError):
+    if choice.kind == "bubblewrap":  # it starts itself, and says what it could not start
         await server.wait()
+        assert str(broken) in server.errors
+    else:
+        with pytest.raises(ToolError):
+            await server.wait()
     await server.end()
 
 
