@@ -130,7 +130,11 @@ async def comes_back(chat: Chat) -> None:
         await chat.stop()
         await chat.until(lambda: not chat.app.controller.working, seconds=20)
     chat.composer.area.focus()
-    await chat.pilot.press("ctrl+u", "escape", "i")
+    await chat.pilot.press("ctrl+u", "escape")
+    await chat.pilot.pause()
+    if not isinstance(chat.app.screen, ChatScreen):  # the second Esc within a moment asks where to go back to
+        await chat.pilot.press("escape")
+    await chat.pilot.press("i")
     chat.composer.clear()
     await chat.type("xyzzy", shows="xyzzy")
 
