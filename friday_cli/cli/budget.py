@@ -36,7 +36,7 @@ def register(app: typer.Typer, about: str) -> None:
 def show(as_json: bool = JSON) -> None:
     """Show the caps, what is used of them, and what each key paid.
 
-    `held` is what requests that run now may still use.
+    `held` is what requests that run now may still use, and batches that wait at a service.
     """
     found = asyncio.run(spending.read())
     if as_json:
@@ -63,6 +63,9 @@ def show(as_json: bool = JSON) -> None:
             for row in found.keys
         ]
         output.show_table(titles, keys, right=titles[2:])
+    for waiting in found.waiting:
+        output.show()
+        output.show(waiting.text() + ".")
 
 
 def set_(

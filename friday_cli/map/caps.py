@@ -19,6 +19,12 @@ class Cap(msgspec.Struct, frozen=True):
         """What is reserved for it; 0 for a limit that there is not."""
         return Amounts(float(self.tokens or 0), self.cost or 0.0)
 
+    @property
+    def room(self) -> Amounts:
+        """The amounts that it leaves; infinite for a limit that there is not."""
+        infinite = float("inf")
+        return Amounts(infinite if self.tokens is None else self.tokens, infinite if self.cost is None else self.cost)
+
     def text(self) -> str:
         """For people: `$5.00`, `100,000 tokens`, or both."""
         parts = [] if self.cost is None else [dollars(self.cost)]

@@ -1,7 +1,7 @@
 """Sends the requests of a batch's agents through the batch interface of the service, for half the price, and collects the replies.
 
-The order is: the rows of the requests, the request to the service, the id of the service. A process that was killed between the second and
-the third looks in the service's list for its batch before it sends anything again. Replies are stored, then counted in the sums of all sessions,
+The order is: what they may cost is held for all sessions, the rows of the requests, the request to the service, the id of the service. A process that was
+killed between the last two looks in the service's list for its batch before it sends anything again. Replies are stored, then counted in the sums of all sessions,
 then read by agents; a process that was killed before they were counted is followed by one that begins with that.
 """
 
@@ -23,38 +23,25 @@ from friday_cli.llm.providers.batched import BatchedProvider, WaitingRequest
 from friday_cli.llm.transport.batches import Batches, BatchResult, RemoteBatch
 from friday_cli.session.item_agents import ItemAgents
 
-from .caps import Cap
+from .deferred_caps import DeferredCaps, Part
 from .job import MapJob
+from .request_queue import AskedRequest, RequestQueue
 from .requests import Collected, RequestStore, SentBatch
 from .store import MapStore
 
 log = logging.getLogger(__name__)
 
-FLUSH_S = 20.0
-"""Seconds after which requests are sent although some items that run do not wait."""
-QUIET_S = 0.5
-"""Seconds without a new request after which they are sent when all items wait."""
 TICK_S = 0.1
 CLOSE_S = 5.0
 """Seconds for what is being done with a service when the work ends."""
 POLL_S = (1.0, 60.0)
 """Seconds between two looks at a batch: at first, and at most."""
-TRIES = 3
-"""Times that a request is sent which the service did not serve."""
 CUT = 5
 """Times that results are read which end too early."""
 CLOCKS_S = 120.0
 """Seconds that the clock of the service may be off."""
 PAGE = 200
 """Results that are stored at once."""
-
-
-class _Asked(msgspec.Struct, eq=False):
-    """A request that an agent waits for. `tries`: how often it was sent."""
-
-    request: WaitingRequest
-    reply: asyncio.Future[dict[str, object]]
-    tries: int = 0
 
 
 class _InFlight(msgspec.Struct, eq=False):
@@ -64,54 +51,6 @@ class _InFlight(msgspec.Struct, eq=False):
     look_at: float = 0.0
     every_s: float = POLL_S[0]
     cut: int = 0
-
-
-class _WaitingRequests:
-    """The requests that agents wait for; those in `pending` are part of the next batch. `sent` is set while there are none of them."""
-
-    def __init__(self) -> None:
-        self.asked: dict[str, list[_Asked]] = {}
-        self.pending: dict[str, _Asked] = {}
-        self.sent = asyncio.Event()
-        self._first = self._newest = 0.0
-
-    @property
-    def agents(self) -> int:
-        """How many agents wait."""
-        return sum(map(len, self.asked.values()))
-
-    def wait(self, asked: _Asked) -> None:
-        """Let a request be part of the next batch."""
-        now = asyncio.get_running_loop().time()
-        self._first = self._first if self.pending else now
-        self._newest = now
-        self.pending[asked.request.name] = asked
-        self.sent.clear()
-
-    def due(self, running: int) -> bool:
-        """Whether the pending requests are sent now, while `running` items run."""
-        now = asyncio.get_running_loop().time()
-        whole = self.agents >= running and now - self._newest >= QUIET_S
-        return bool(self.pending) and (whole or now - self._first >= FLUSH_S)
-
-    def again(self, name: str, why: str) -> None:
-        """Let a request be part of the next batch, unless it was sent often enough."""
-        if not (waiting := self.asked.get(name)):
-            return
-        first = waiting[0]
-        if first.tries >= TRIES:
-            text = f"The service failed to answer the request in a batch {TRIES} times ({why})."
-            self.fail([name], ProviderError("config", text))
-        else:
-            self.wait(first)
-
-    def fail(self, names: list[str], error: ProviderError) -> None:
-        """End the wait for requests. The error is each agent's own."""
-        for name in names:
-            self.pending.pop(name, None)
-            for asked in self.asked.get(name, ()):
-                if not asked.reply.done():
-                    asked.reply.set_exception(ProviderError(error.kind, error.message, hint=error.hint))
 
 
 class DeferredRequests:
@@ -124,11 +63,12 @@ class DeferredRequests:
         self._job, self._requests, self._running, self._note = job, RequestStore(store), running, note
         self._items = items
         self._batches = store
-        self._waiting = _WaitingRequests()
+        self._waiting = RequestQueue()
         self._flying: dict[str, _InFlight] = {}
         self._services: dict[str, BatchedProvider] = {}
         self._work: asyncio.Task[None] | None = None
         self._closing = False
+        self._caps = DeferredCaps(job, self._requests, self._waiting, items.ledger, note)
         self.sent = self._waiting.sent
         """Set while everything that waits is at the service."""
 
@@ -140,7 +80,9 @@ class DeferredRequests:
     async def open(self, provider: BatchedProvider) -> None:
         """Find what earlier processes left at the service, and count what they collected. Raises StoreError."""
         self._services[provider.name] = provider
-        for sent in await self._requests.open_batches(self._job.id):
+        left = await self._requests.open_batches(self._job.id)
+        await self._caps.ledger.keep_batches(self._job.id, [sent.local for sent in left])
+        for sent in left:
             if sent.provider == provider.name:
                 self._flying[sent.local] = _InFlight(sent)
                 await self._count(sent)
@@ -151,7 +93,7 @@ class DeferredRequests:
     async def reply(self, request: WaitingRequest) -> dict[str, object]:
         """The reply to a request: a stored one, or that of the next batch. Raises ProviderError."""
         self._services.setdefault(request.provider.name, request.provider)
-        asked = _Asked(request, asyncio.get_running_loop().create_future())
+        asked = AskedRequest(request, asyncio.get_running_loop().create_future())
         self._waiting.asked.setdefault(request.name, []).append(asked)  # first, so that no reply is missed
         try:
             known = await self._requests.find(request.name)
@@ -190,7 +132,7 @@ class DeferredRequests:
         try:
             while not self._closing:
                 now = asyncio.get_running_loop().time()
-                if self._waiting.due(self._running()):
+                if self._waiting.due(self._running()) and not self._caps.full:
                     await self._flush()
                 for flight in [f for f in self._flying.values() if f.look_at <= now]:
                     await self._look(flight)
@@ -210,17 +152,7 @@ class DeferredRequests:
         if (await self._batches.batch(self._job.id)).state == "cancelled":
             self._waiting.fail(list(self._waiting.pending), ProviderError("config", "The batch was cancelled."))
             return
-        free = await self._requests.free(self._job.id, self._job.cap)
-        chosen: dict[BatchedProvider, list[tuple[_Asked, Cap]]] = {}
-        for asked in list(self._waiting.pending.values()):
-            request = asked.request
-            held = Cap(request.provider.cost(request.most), request.most.billed)
-            if (free.cost is not None and (held.cost or 0.0) > free.cost) or (
-                free.tokens is not None and request.most.billed > free.tokens
-            ):
-                continue
-            free = free.left(held.cost or 0.0, request.most.billed)
-            chosen.setdefault(request.provider, []).append((asked, held))
+        chosen = await self._caps.fitting(list(self._waiting.pending.values()))
         if not chosen:
             if not self._flying:
                 text = f"the cap of {self._job.cap.text()} has no room for another batched request"
@@ -228,7 +160,7 @@ class DeferredRequests:
             return
         for provider, group in chosen.items():
             service = provider.service
-            part: list[tuple[_Asked, Cap]] = []
+            part: Part = []
             size = 0
             for asked, held in group:
                 length = len(msgspec.json.encode(asked.request.body))
@@ -239,8 +171,10 @@ class DeferredRequests:
                 size += length
             await self._send(provider, part)
 
-    async def _send(self, provider: BatchedProvider, part: list[tuple[_Asked, Cap]]) -> None:
+    async def _send(self, provider: BatchedProvider, part: Part) -> None:
         local = f"friday-{secrets.token_hex(8)}"
+        if not (part := await self._caps.hold(provider, local, part)):
+            return
         rows, bodies = [], []
         for asked, held in part:
             custom = f"{asked.request.name[:32]}_{secrets.token_hex(3)}"
@@ -300,7 +234,7 @@ class DeferredRequests:
     async def _lost(self, flight: _InFlight) -> None:
         """A batch is not at the service: its requests are sent again."""
         names = await self._requests.names(flight.sent.local)
-        await self._requests.close(flight.sent.local)
+        await self._close(flight.sent)
         if flight.sent.files:
             await self._service(flight.sent).remove_files((flight.sent.files,))
         self._flying.pop(flight.sent.local, None)
@@ -335,7 +269,7 @@ class DeferredRequests:
         if left and flight.cut < CUT:
             return  # the results were cut off: they are read again
         self._flying.pop(sent.local)
-        await self._requests.close(sent.local)
+        await self._close(sent)
         for name in left.values():
             self._waiting.again(name, "it was not answered")
         await service.remove_files(remote.files)
@@ -354,6 +288,11 @@ class DeferredRequests:
                 self._waiting.fail([name], ProviderError("invalid", f"The service refused the request: {result.error}"))
             elif result.outcome == "again":
                 self._waiting.again(name, result.error)
+
+    async def _close(self, sent: SentBatch) -> None:
+        """Nothing of a batch is to be paid any more that is not counted."""
+        await self._caps.ledger.end_batch(sent.local)
+        await self._requests.close(sent.local)
 
     async def _count(self, sent: SentBatch) -> None:
         """Count the stored replies of a batch in the sums of all sessions. Raises StoreError."""

@@ -29,6 +29,7 @@ from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.models.factory import price_note
 from friday_cli.llm.providers.batched import BATCHES, BatchedProvider, Reply
 from friday_cli.llm.providers.service_provider import ServiceProvider
+from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
 
 from .open import open_session
@@ -138,6 +139,11 @@ class ItemAgents:
         await services.log.emit("a", RepliesCollected(batch, profile, model, usage))
         if services.log.failure is not None:
             raise services.log.failure
+
+    @property
+    def ledger(self) -> SessionLedger:
+        """What all sessions used, and may use."""
+        return self._parts.storage.ledger
 
     def defer_no_more(self) -> None:
         """Let the requests of agents that start from now on be sent at once again."""

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.store.spending import KeySpending, SpendingCap
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.store.spending import BatchHold, KeySpending, SpendingCap
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 from friday_cli.workspace.process.environment import nesting_depth
@@ -22,7 +23,7 @@ AXES = ("daily", "weekly", "daily-tokens", "weekly-tokens")
 
 
 class CapRow(msgspec.Struct, frozen=True):
-    """A cap with what is `used` of it and what running requests hold (`held`), in US dollars or tokens. `name` is one of `AXES`,
+    """A cap with what is `used` of it and what running requests and batches at services hold (`held`), in US dollars or tokens. `name` is one of `AXES`,
     `payer` the service or key that it is for, "" for all."""
 
     name: str
@@ -54,11 +55,34 @@ class SpendingRow(msgspec.Struct, frozen=True):
     week_tokens: int
 
 
+class WaitingRow(msgspec.Struct, frozen=True):
+    """What one key has at a service in batches (`friday map --deferred`) that are not collected, and what that may cost."""
+
+    service: str
+    key: str
+    requests: int
+    tokens: int
+    cost: float
+    """US dollars."""
+    until: float
+    """Unix seconds from which on nothing of it is held any more: the service answers none of them."""
+
+    def text(self) -> str:
+        """For people, in one line."""
+        until = time.strftime("%d %b %H:%M", time.localtime(self.until))
+        held = f"${self.cost:,.4f}" if self.cost else f"{self.tokens:,} tokens"
+        return (
+            f"{pluralize(self.requests, 'request')} in batches at {self.service}: {held} held until the same"
+            f" `friday map --deferred` command collects the replies, or {until}"
+        )
+
+
 class Spending(msgspec.Struct, frozen=True):
-    """All caps, and what each key paid."""
+    """All caps, what each key paid, and what waits at services."""
 
     caps: tuple[CapRow, ...] = ()
     keys: tuple[SpendingRow, ...] = ()
+    waiting: tuple[WaitingRow, ...] = ()
 
 
 async def read() -> Spending:
@@ -66,21 +90,35 @@ async def read() -> Spending:
     async with open_store() as store:
         if store is None:
             return Spending()
-        caps, used = await store.spending.caps(), await store.spending.used(time.time())
+        now = time.time()
+        caps, used = await store.spending.caps(), await store.spending.used(now)
+        batches = await store.spending.batches(now)
     keys = {(row.service, row.key): {"daily": row, "weekly": row} for row in used}
     for row in used:
         keys[row.service, row.key][row.period] = row
     return Spending(
         tuple(sorted((_row(cap, used) for cap in caps), key=lambda row: (row.payer, AXES.index(row.name)))),
         tuple(_key_row(rows, used) for rows in keys.values()),
+        tuple(
+            _waiting_row([batch for batch in batches if (batch.service, batch.key) == payer])
+            for payer in sorted({(batch.service, batch.key) for batch in batches})
+        ),
     )
 
 
 def _row(cap: SpendingCap, used: Sequence[KeySpending]) -> CapRow:
     mine = [row for row in used if row.period == cap.period and cap.covers(row.service, row.key)]
     name = cap.period if cap.what == "cost" else f"{cap.period}-tokens"
-    spent, held = sum(row.used.of(cap.what) for row in mine), sum(row.held.of(cap.what) for row in mine)
+    spent = sum(row.used.of(cap.what) for row in mine)
+    held = sum(row.held.of(cap.what) + row.waiting.of(cap.what) for row in mine)
     return CapRow(name, cap.payer, cap.most, spent, held)
+
+
+def _waiting_row(batches: Sequence[BatchHold]) -> WaitingRow:
+    first, amounts = batches[0], [batch.amounts for batch in batches]
+    requests, until = sum(batch.requests for batch in batches), max(batch.expires for batch in batches)
+    tokens, cost = int(sum(each.tokens for each in amounts)), sum(each.cost for each in amounts)
+    return WaitingRow(first.service, first.key, requests, tokens, cost, until)
 
 
 def _key_row(rows: Mapping[str, KeySpending], used: Sequence[KeySpending]) -> SpendingRow:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
+from friday_cli.core.limits.budget import Amounts
 from friday_cli.core.limits.ledger import Held, Need, OnCap
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.waiting import CapReached
 
 from . import locks, spending
-from .spending import SpendingCap
+from .spending import BatchHold, SpendingCap
 from .writer import StoreWriter
 
 
@@ -61,6 +62,28 @@ class SessionLedger:
         """The session ends: it holds nothing any more."""
         if self._ended:
             await self._writer.submit(lambda db: db.execute("DELETE FROM holds WHERE session = ?", (self.session,)))
+
+    # ---- batches at services: they hold what they may cost, whatever becomes of this process ----------------------
+
+    async def hold_batch(self, batch: BatchHold, requests: Sequence[Amounts]) -> tuple[int, CapReached | None]:
+        """Hold what the first of `requests` may cost that are about to be sent, as many as the caps leave room for: how many, and the cap
+        that has none for the next."""
+        now = self._now()
+        return await self._writer.submit(lambda db: spending.hold_batch(db, batch, requests, now, self._is_owned))
+
+    async def end_batch(self, batch: str) -> None:
+        """A batch was collected, or never was at its service."""
+        await self._writer.submit(lambda db: db.execute("DELETE FROM batch_holds WHERE batch = ?", (batch,)))
+
+    async def keep_batches(self, job: str, known: Collection[str]) -> None:
+        """Let go what was held for batches of a `job` that are not `known`: they were not sent."""
+
+        def work(db: sqlite3.Connection) -> None:
+            named = [row[0] for row in db.execute("SELECT batch FROM batch_holds WHERE job = ?", (job,))]
+            gone = [(name,) for name in named if name not in known]
+            db.executemany("DELETE FROM batch_holds WHERE batch = ?", gone)
+
+        await self._writer.submit(work)
 
     # ---- for the journal ----------------------------------------------------------------------------------------
 

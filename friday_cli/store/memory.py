@@ -15,8 +15,8 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import mask_keys
 
 from .journal import encodable
+from .migrations import has_search
 from .records import MemoryItem
-from .schema import has_search
 from .writer import StoreReader, StoreWriter
 
 _IN_SCOPE = "(m.scope = 'user' OR m.scope = 'project' AND m.owner = :project)"

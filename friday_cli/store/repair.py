@@ -98,5 +98,7 @@ def _replacement_starts(envelopes: list[Envelope], used: set[int | None], model:
     return made
 
 
-SESSIONS = Layout(connect, ("sessions", "events", "memories", "spending", "caps"), "events", "locks", _derive)
+SESSIONS = Layout(
+    connect, ("sessions", "events", "memories", "spending", "caps", "batch_holds"), "events", "locks", _derive
+)
 """The session file. The rows of agents are derived from the events."""

@@ -3,14 +3,16 @@
 `spending` has a row for each day, service, key and session, added in the transaction that stores the event with the usage. It
 stays when a session is deleted. `holds` has a row for each request that runs under a cap. The lock of its session proves that
 its process lives: of a dead one only what was begun counts, as its input and a usual reply, until the session is recovered.
+`batch_holds` has a row for each batch at a service, whether the process that sent it lives or not, until its replies are collected.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -52,13 +54,29 @@ class SpendingCap(msgspec.Struct, frozen=True):
 
 
 class KeySpending(msgspec.Struct, frozen=True):
-    """What one key paid in a `period`, and what running requests hold of it."""
+    """What one key paid in a `period`, and what is held of it by running requests, and by batches at services for up to a day."""
 
     service: str
     key: str
     period: Period
     used: Amounts
     held: Amounts
+    waiting: Amounts = Amounts()
+
+
+class BatchHold(msgspec.Struct, frozen=True):
+    """What a batch of requests at a service may cost while its replies are not collected."""
+
+    batch: str
+    """Its local name."""
+    job: str
+    """The id of the batch of `friday map`."""
+    service: str
+    key: str
+    expires: float
+    """Unix seconds from which on the service answers none of them."""
+    requests: int = 0
+    amounts: Amounts = Amounts()
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -73,6 +91,14 @@ def create(db: sqlite3.Connection) -> None:
         " PRIMARY KEY(payer, period, what))",
     ):
         db.execute(statement)
+
+
+def create_batch_holds(db: sqlite3.Connection) -> None:
+    """Create the table of what batches at services hold."""
+    db.execute(
+        "CREATE TABLE batch_holds(batch TEXT PRIMARY KEY, job TEXT NOT NULL, service TEXT NOT NULL, key TEXT NOT NULL,"
+        " expires REAL NOT NULL, requests INTEGER NOT NULL, tokens REAL NOT NULL, cost REAL NOT NULL)"
+    )
 
 
 # ---- what is used -----------------------------------------------------------------------------------------------
@@ -160,10 +186,14 @@ def clear_caps(db: sqlite3.Connection, payer: str | None) -> int:
 
 
 def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool]) -> list[KeySpending]:
-    """What each key paid this week and today, with what dead owners had begun, and what the living ones hold of it."""
+    """What each key paid this week and today, with what dead owners had begun, and what the living ones and the batches at services
+    hold of it."""
     today = _day(now)
     periods: tuple[tuple[Period, str], ...] = (("weekly", _monday(now)), ("daily", today))
     holds = list(_holds(db, is_owned))
+    waiting: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
+    for batch in batch_holds(db, now):
+        _sum(waiting, (batch.service, batch.key), batch.amounts)
     found: list[KeySpending] = []
     for period, since in periods:
         used: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
@@ -175,10 +205,14 @@ def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool
             used[service, key] = Amounts(tokens, cost)
         for day, payer, lives, amounts in holds:
             if since <= day <= today:
-                counted = held if lives else used
-                counted[payer] = Amounts(counted[payer].tokens + amounts.tokens, counted[payer].cost + amounts.cost)
-        found += [KeySpending(*payer, period, used[payer], held[payer]) for payer in sorted({*used, *held})]
+                _sum(held if lives else used, payer, amounts)
+        payers = sorted({*used, *held, *waiting})
+        found += [KeySpending(*payer, period, used[payer], held[payer], waiting[payer]) for payer in payers]
     return found
+
+
+def _sum(sums: dict[tuple[str, str], Amounts], payer: tuple[str, str], more: Amounts) -> None:
+    sums[payer] = Amounts(sums[payer].tokens + more.tokens, sums[payer].cost + more.cost)
 
 
 def _holds(
@@ -196,23 +230,24 @@ def _holds(
             yield day, (service, key), False, Amounts(sure_tokens, sure_cost)
 
 
+def batch_holds(db: sqlite3.Connection, now: float) -> list[BatchHold]:
+    """The batches at services that are neither collected nor expired. Replies count on the day on which they are collected, so what waits for
+    them counts on every day until then."""
+    query = "SELECT tokens, cost, batch, job, service, key, expires, requests FROM batch_holds WHERE expires > ? ORDER BY expires"
+    return [BatchHold(*row, amounts=Amounts(tokens, cost)) for tokens, cost, *row in db.execute(query, (now,))]
+
+
 def hold(
     db: sqlite3.Connection, session: str, need: Need, now: float, *, keep: bool, is_owned: Callable[[str], bool]
 ) -> Held | CapReached:
     """Hold what a request may use, as far as the caps leave it. While others hold something that may come free, it gets a usual
     reply or more; else also less. `keep`: leave `RESERVE` to wrap-ups."""
-    rows = usage_now(db, now, is_owned)
     free = {"tokens": float("inf"), "cost": float("inf")}
-    for cap in read_caps(db):
-        if not cap.covers(need.service, need.key):
-            continue
-        counted = [row for row in rows if row.period == cap.period and cap.covers(row.service, row.key)]
-        held = sum(row.held.of(cap.what) for row in counted)
-        used = sum(row.used.of(cap.what) for row in counted) + held
-        left = cap.most * (1 - RESERVE if keep and not need.last else 1) - used
-        if left < (need.usual if held > DUST else need.least).of(cap.what):
-            return CapReached(cap.period, cap.what, used, cap.most, cap.payer, held)
-        free[cap.what] = min(free[cap.what], left)
+    for reached in _caps_now(db, (need.service, need.key), now, is_owned):
+        left = reached.most * (1 - RESERVE if keep and not need.last else 1) - reached.used
+        if left < (need.usual if reached.held > DUST else need.least).of(reached.what):
+            return reached
+        free[reached.what] = min(free[reached.what], left)
     amounts = Amounts(min(need.most.tokens, free["tokens"]), min(need.most.cost, free["cost"]))
     row = db.execute(
         "INSERT INTO holds(session, agent, day, service, key, tokens, cost, sure_tokens, sure_cost, begun)"
@@ -220,6 +255,40 @@ def hold(
         (session, need.agent, _day(now), need.service, need.key, *amounts, *map(min, need.usual, amounts)),
     )
     return Held(row.lastrowid or 0, amounts)
+
+
+def hold_batch(
+    db: sqlite3.Connection,
+    batch: BatchHold,
+    requests: Sequence[Amounts],
+    now: float,
+    is_owned: Callable[[str], bool],
+) -> tuple[int, CapReached | None]:
+    """Hold what the first of `requests` may cost, as many as the caps have room for. Returns how many, and the cap that has none for the next."""
+    fits, full = len(requests), None
+    for reached in _caps_now(db, (batch.service, batch.key), now, is_owned):
+        sums = accumulate(amounts.of(reached.what) for amounts in requests)
+        count = sum(reached.used + each <= reached.most + DUST for each in sums)
+        if count < fits:
+            fits, full = count, reached
+    if fits:
+        tokens, cost = (sum(each) for each in zip(*requests[:fits], strict=True))
+        named = (batch.batch, batch.job, batch.service, batch.key, batch.expires)
+        db.execute("INSERT OR REPLACE INTO batch_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*named, fits, tokens, cost))
+    return fits, full
+
+
+def _caps_now(
+    db: sqlite3.Connection, payer: tuple[str, str], now: float, is_owned: Callable[[str], bool]
+) -> Iterator[CapReached]:
+    """Each cap that is for a service and key, with what is used of it and what is held of that."""
+    rows = usage_now(db, now, is_owned)
+    for cap in read_caps(db):
+        if cap.covers(*payer):
+            counted = [row for row in rows if row.period == cap.period and cap.covers(row.service, row.key)]
+            held = sum(row.held.of(cap.what) for row in counted)
+            used = sum(row.used.of(cap.what) + row.waiting.of(cap.what) for row in counted) + held
+            yield CapReached(cap.period, cap.what, used, cap.most, cap.payer, held)
 
 
 def _day(at: float) -> str:

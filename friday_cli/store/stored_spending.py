@@ -11,7 +11,7 @@ from friday_cli.core.limits.ledger import OnCap
 
 from . import locks, spending
 from .ledger import SessionLedger
-from .spending import KeySpending, SpendingCap
+from .spending import BatchHold, KeySpending, SpendingCap
 from .writer import StoreReader, StoreWriter
 
 
@@ -41,6 +41,10 @@ class StoredSpending:
             return locks.is_owned(self._folder, session)
 
         return await self._reader.read(lambda db: spending.usage_now(db, now, is_owned))
+
+    async def batches(self, now: float) -> list[BatchHold]:
+        """The batches at services that are neither collected nor expired at `now` (Unix seconds)."""
+        return await self._reader.read(lambda db: spending.batch_holds(db, now))
 
     async def set_caps(self, caps: Sequence[SpendingCap]) -> None:
         """Set caps; those for the same payer, period and quantity are replaced. Sessions that run obey them from their next

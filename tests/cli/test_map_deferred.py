@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
+from friday_cli.map import deferred_caps
 from tests.cli.console import CommandResult, Console
 from tests.map.service import TASK, lines
 from tests.servers.batch_service import BatchService, Fate, batch_service
+from tests.servers.fake_model_server import Say, thinking
 
 VENDORS = ("anthropic", "openai")
 
@@ -27,7 +31,7 @@ def service(console: Console, monkeypatch: pytest.MonkeyPatch, vendor: str) -> I
         console.configure(service.settings(vendor))
         monkeypatch.setenv(f"{vendor.upper()}_API_KEY", "sk-test-key")
         monkeypatch.setattr("friday_cli.map.deferred.POLL_S", (0.05, 0.2))
-        monkeypatch.setattr("friday_cli.map.deferred.QUIET_S", 0.1)
+        monkeypatch.setattr("friday_cli.map.request_queue.QUIET_S", 0.1)
         yield service
 
 
@@ -190,3 +194,113 @@ def test_what_cannot_be_deferred_is_one_line(
     ran = batch(console, lines(2), *argv)
     assert (ran.code, service.asked.total()) == (2, 0)
     assert words in ran.err
+
+
+# ---- caps over all sessions -------------------------------------------------------------------------------------
+
+
+def held(console: Console) -> tuple[int, float]:
+    """What `friday budget` says that waits at services: requests, and US dollars."""
+    waiting = console.ok("budget", "show", "--json").document["waiting"]
+    return sum(row["requests"] for row in waiting), sum(row["cost"] for row in waiting)
+
+
+def written(console: Console) -> float:
+    """What the batches hold by their own rows."""
+    with closing(sqlite3.connect(console.friday_home / "data" / "map.db")) as db:
+        return float(db.execute("SELECT sum(held) FROM requests WHERE state = 'sent'").fetchone()[0])
+
+
+def ask_elsewhere(console: Console) -> str:
+    """Another session, with another service, meets the caps; why it ended, or its answer."""
+    prices = "\nprices = { input = 10.0, output = 50.0 }\n"
+    with thinking(lambda turn: Say("done", usage=(10, 10, 0)), "chat") as server:
+        before = console.config.read_text()
+        own = f'[providers.own]\nbase_url = "{server.base}"\napi = "chat"{prices}[budget]\non_cap = "wrap_up"\n'
+        console.config.write_text(f"{before}\n{own}")
+        ran = console("ask", "go", "--model", "own/m-1", "--output-format", "json")
+        console.config.write_text(before)
+    return str(ran.document["error"] or ran.document["result"])
+
+
+def test_what_waits_at_the_service_is_held_for_all_sessions_until_it_is_collected(
+    console: Console, service: BatchService, vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_API_KEY", "sk-other-key")
+    service.looks = 10**6
+    assert batch(console, lines(5), "--no-wait").code == 0
+    count, cost = held(console)
+    assert (count, cost) == (5, pytest.approx(written(console)))
+    shown = console.ok("budget")
+    assert f"5 requests in batches at {vendor}: ${cost:.4f} held until the same" in " ".join(shown.out.split())
+
+    console.ok("budget", "set", "--daily", f"{cost:.9f}")
+    (cap,) = console.ok("budget", "show", "--json").document["caps"]
+    assert (cap["used"], cap["held"]) == (0, pytest.approx(cost))
+    assert "your daily cap" in ask_elsewhere(console)
+    assert "daily cap" in batch(console, lines(9)[len(lines(5)) :], "--no-wait").err, "another batch meets it as well"
+    assert service.asked.total() == 5
+
+    for made in service.batches.values():
+        made.looks = 1
+    assert batch(console, lines(5)).code == 0, "collecting needs no room under the cap"
+    assert held(console) == (0, 0)
+    (cap,) = console.ok("budget", "show", "--json").document["caps"]
+    assert (cap["used"], cap["held"]) == (pytest.approx(service.paid), 0)
+    console.ok("budget", "set", "--daily", "1")
+    assert ask_elsewhere(console) == "done"
+
+
+@pytest.mark.parametrize("when", ["before it is sent", "after it is sent"])
+def test_a_killed_process_leaves_what_it_sent_held_and_nothing_else(
+    console: Console, service: BatchService, when: str
+) -> None:
+    """What kills leave: the hold without the rows, or all but the id of the service."""
+    service.looks = 10**6
+    batch(console, lines(5), "--no-wait")
+    with closing(sqlite3.connect(console.friday_home / "data" / "map.db")) as db, db:
+        if when == "before it is sent":
+            db.execute("DELETE FROM requests")
+            db.execute("DELETE FROM sent")
+            service.batches.clear()
+        else:
+            db.execute("UPDATE sent SET remote = ''")
+    assert held(console)[0] == 5
+    service.looks = 1
+    for made in service.batches.values():
+        made.looks = 1
+    assert batch(console, lines(5)).code == 0
+    assert held(console) == (0, 0)
+    assert counted(console) == pytest.approx((service.paid, service.paid), abs=1e-9)
+
+
+def test_what_has_expired_is_held_no_longer(
+    console: Console, service: BatchService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.looks = 10**6
+    batch(console, lines(5), "--no-wait")
+    console.ok("budget", "set", "--weekly", "1")
+    now = time.time()
+    for later, count in ((deferred_caps.EXPIRES_S - 60, 5), (deferred_caps.EXPIRES_S + 60, 0)):
+        monkeypatch.setattr("friday_cli.session.spending.time.time", lambda at=now + later: at)
+        assert held(console)[0] == count
+
+
+def test_requests_wait_for_room_under_the_caps_of_the_person(
+    console: Console, service: BatchService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fits is sent; the rest follows when that is collected."""
+    monkeypatch.setattr(deferred_caps, "CAP_POLL_S", 0.05)
+    service.looks = 10**6
+    batch(console, lines(1), "--no-wait")
+    each = held(console)[1]
+    for made in service.batches.values():
+        made.looks = 1
+    console.ok("budget", "set", "--daily", f"{3.5 * each:.9f}")
+    service.looks = 2
+    ran = batch(console, lines(6))
+    assert (ran.code, states(ran)) == (0, ["done"] * 6), ran
+    assert re.search(r"waiting with \d requests?: daily cap, ", ran.err), ran.err
+    assert all(len(made.requests) <= 3 for made in service.batches.values())
+    assert held(console) == (0, 0)
+    assert spent(console) == pytest.approx(service.paid, abs=1e-9)

@@ -126,8 +126,6 @@ NOT_COVERED = (
     "One byte a second (F15) is read on without `--timeout`: a slow service cannot be told from one that stalls on purpose.",
     "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
     "counted, one for each item in this state.",
-    "A cap over all sessions (`friday budget`) does not hold what waits at a service after a process with `--deferred` has ended: it "
-    "counts on the day on which it is collected; the cap of the batch holds it.",
     "Not tried: a file system that hangs, two versions of Friday on one file, 10,000 messages or 200 MB in a session, 1,000,000 files, "
     "100,000 commits.",
 )

@@ -76,7 +76,7 @@ async def test_an_old_file_gets_the_rows_of_its_events(path: Path) -> None:
         session = await store.create_session("/work")
         await store.journal(session).append(log())
     damaged = "INSERT INTO events VALUES (1, 99, 'a.1', 1.0, 'agent_finished', '{nope')"
-    later = ("delegations", "spending", "holds", "caps")
+    later = ("delegations", "spending", "holds", "caps", "batch_holds")
     sql(path, *(f"DROP TABLE {name}" for name in later), damaged, "PRAGMA user_version = 3")
     async with Store(path) as store:
         assert await store.past_runs("scout", "m") == EXPECTED

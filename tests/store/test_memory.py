@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.store import memory, schema
+from friday_cli.store import memory, migrations
 from friday_cli.store.records import MemoryItem
 from friday_cli.store.store import Store
 from tests.store.files import content_of, sql
@@ -15,7 +15,7 @@ from tests.store.files import content_of, sql
 @pytest.fixture(params=["fts5", "without fts5"])
 def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "without fts5":
-        for module in (schema, memory):
+        for module in (migrations, memory):
             monkeypatch.setattr(module, "has_search", lambda db: False)
 
 
@@ -72,7 +72,7 @@ async def test_who_saved_a_note_is_kept(store: Store) -> None:
 
 async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        for module in (schema, memory):
+        for module in (migrations, memory):
             patch.setattr(module, "has_search", lambda db: False)
         async with Store(path) as plain:
             await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.store import schema, writer
+from friday_cli.store import migrations, schema, writer
 from friday_cli.store.repair import repair
 from friday_cli.store.store import Store
 from tests.scenarios import tree
@@ -116,7 +116,7 @@ async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.
 
 async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
+        patch.setattr(schema, "MIGRATIONS", [migrations.initial_schema])
         async with Store(path) as store:
             await store.sync()
     for number, agent in ((3, "s1:a"), (7, "s1:a.2")):

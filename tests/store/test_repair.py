@@ -138,7 +138,8 @@ async def test_the_progress_with_a_large_file_is_reported(path: Path, monkeypatc
     monkeypatch.setattr(salvage_module, "LARGE", 100_000)
     repair(path, said.append)
     assert said[:2] == ["checking 0 MB", "the file is damaged; reading what is left of it"]
-    assert said[2:] == [f"searching its pages for more rows: {part} %" for part in range(10, 110, 10)]
+    parts = [int(text.removeprefix("searching its pages for more rows: ").removesuffix(" %")) for text in said[2:]]
+    assert [part // 10 for part in parts] == list(range(1, 11))
 
 
 async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:

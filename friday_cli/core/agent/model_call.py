@@ -219,7 +219,7 @@ class _Attempt:
         output, held = 0, None
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
-            if services.ledger is not None:
+            if services.ledger is not None and not isinstance(provider, DeferredProvider):  # its batch holds that
                 sent, last = Usage(input=fresh, cache_read=prompt - fresh), agent.budget.opened
                 waiting = partial(agent.slot.waiting, "waiting_budget")
                 held = await ledger.hold(

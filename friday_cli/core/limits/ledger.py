@@ -88,12 +88,8 @@ async def hold(
     ledger.paid_by(agent, service, key)
     if not (counted := ledger.caps_of(service, key)):
         return None
-    if "cost" in counted and provider.cost(Usage(input=1, output=1)) is None:
-        raise ProviderError(
-            "config",
-            f"The price of {service}/{provider.model} is unknown, so your cost cap cannot be kept.",
-            hint="Set `prices` under [providers.NAME] in the config, or use --assume-price, or cap tokens instead.",
-        )
+    if "cost" in counted:
+        require_price(provider)
 
     def amounts(output: int) -> Amounts:
         usage = msgspec.structs.replace(sent, output=output)
@@ -111,6 +107,16 @@ async def hold(
     fits += [(held.amounts.cost - amounts(0).cost) / per_token] if per_token > 0 else []
     reservation.output = max(least, int(min(fits)))
     return held
+
+
+def require_price(provider: Provider) -> None:
+    """Raises ProviderError for a model whose price is unknown: no cap of cost can be kept with it."""
+    if provider.cost(Usage(input=1, output=1)) is None:
+        raise ProviderError(
+            "config",
+            f"The price of {provider.name}/{provider.model} is unknown, so your cost cap cannot be kept.",
+            hint="Set `prices` under [providers.NAME] in the config, or use --assume-price, or cap tokens instead.",
+        )
 
 
 async def _held(ledger: Ledger, need: Need, waiting: Waiting) -> Held:

@@ -95,7 +95,8 @@ def batches(path: Path) -> Facts:
 
 def sessions(path: Path) -> Facts:
     """The session file at `path`: its size, schema version and integrity."""
-    from friday_cli.store.schema import MIGRATIONS, explain
+    from friday_cli.store.migrations import MIGRATIONS
+    from friday_cli.store.schema import explain
 
     try:
         size_bytes = path.stat().st_size

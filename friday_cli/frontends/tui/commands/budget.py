@@ -50,4 +50,5 @@ def card(found: spending.Spending) -> str:
     parts = [first if caps else "No caps. `/budget daily 20` lets all your sessions use $20 a day."]
     titles = ("service", "key", "today", "tokens", "this week", "tokens")
     parts += [table(titles, keys)] if keys else []
+    parts += [f"{waiting.text()}." for waiting in found.waiting]
     return "**Budget of all sessions**\n\n" + "\n\n".join(parts)
