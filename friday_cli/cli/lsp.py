@@ -189,7 +189,7 @@ async def _checked(
 def _text_at(folder: Path, since: str, path: Path) -> str | None:
     """The text of a file in a commit, None if it was not there."""
     with suppress(FridayError):
-        return git(folder, "show", f"{since}:./{os.path.relpath(path, folder)}").decode("utf-8", "replace")
+        return git(folder, "cat-file", "blob", f"{since}:./{os.path.relpath(path, folder)}").decode("utf-8", "replace")
     return None
 
 

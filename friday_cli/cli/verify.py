@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.workspace import tamper_warning
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import visible
-from friday_cli.session.signed_receipt import NOTES, Statement, content_hash, read_receipt, signer
+from friday_cli.session.signed_receipt import LARGEST, NOTES, Statement, blob, content_hash, read_receipt, signer
 from friday_cli.system.git_command import git
 from friday_cli.system.paths import working_folder
+from friday_cli.system.safe_files import read_linked
 
 from . import output
 from .help import HelpCommand
@@ -50,7 +53,9 @@ def verify(
     ),
     unsigned: bool = typer.Option(False, "--unsigned", help="Accept a receipt without a signature."),
     require: bool = typer.Option(False, "--require", help="Fail where there is no receipt."),
-    rerun: bool = typer.Option(False, "--rerun", help="Repeat the commands of the receipt, in the sandbox."),
+    rerun: bool = typer.Option(
+        False, "--rerun", help="Repeat the commands of the receipt, in the sandbox without network."
+    ),
     yes: bool = YES,
 ) -> None:
     folder = working_folder()
@@ -77,7 +82,7 @@ def verify(
 def _read(folder: Path, what: str) -> tuple[bytes, str, int] | None:
     """A receipt with the commit that it is checked against, "" for the folder, and how many commits came after that."""
     if (folder / what).is_file():
-        data = (folder / what).read_bytes()
+        data = read_linked(folder / what, LARGEST + 1)
         tree = read_receipt(data)[1].tree
         commits = _commits(folder, "HEAD") if tree else []
         for number, commit in enumerate(commits):
@@ -88,11 +93,12 @@ def _read(folder: Path, what: str) -> tuple[bytes, str, int] | None:
                 f"No commit has the tree of the receipt: not HEAD, nor one of the {MOST_BELOW} before it."
             )
         return data, "", 0
-    for number, commit in enumerate(_commits(folder, what)):
-        try:
-            return git(folder, "notes", f"--ref={NOTES}", "show", commit), commit, number
-        except FridayError:
-            continue
+    commits = _commits(folder, what)
+    listed = git(folder, "notes", f"--ref={NOTES}", "list").decode().splitlines()
+    notes = {commit: note for note, commit in (row.split() for row in listed)}
+    for number, commit in enumerate(commits):
+        if commit in notes:
+            return blob(folder, notes[commit], LARGEST + 1), commit, number
     return None
 
 
@@ -164,7 +170,9 @@ def _rerun(folder: Path, statement: Statement, *, yes: bool) -> list[str]:
     for command in runs:
         output.show(textwrap.indent(visible(command), "  | "))
     if not output.confirm(
-        f"Run {pluralize(len(runs), 'command')} in the sandbox, in {folder}?", yes=yes, otherwise="Nothing was run"
+        f"Run {pluralize(len(runs), 'command')} in the sandbox without network, in {folder}?",
+        yes=yes,
+        otherwise="Nothing was run",
     ):
         return []
     return asyncio.run(_repeat(folder, runs))
@@ -183,6 +191,8 @@ async def _repeat(folder: Path, runs: Mapping[str, int | None]) -> list[str]:
             ran = await workspace.run(command, agent="a", timeout_s=RERUN_S, on_output=lambda text: None)
             how = "did not end in time" if ran.timed_out else f"exit {ran.exit_code}"
             output.show(f"  {sanitize_line(command, 120)} -> {how}")
+            if ran.tampered:
+                problems.append(tamper_warning(command, ran.tampered))
             if ran.exit_code != wanted:
                 problems.append(f"{sanitize_line(command, 120)}: {how}, the receipt says exit {wanted}")
     finally:
@@ -191,7 +201,7 @@ async def _repeat(folder: Path, runs: Mapping[str, int | None]) -> list[str]:
 
 
 async def _confined(folder: Path) -> LocalWorkspace:
-    """The folder with a sandbox for its commands. Raises UsageError where none works."""
+    """The folder with a sandbox without network for its commands. Raises UsageError where none works."""
     from friday_cli.session.sandbox import sandbox_policy
     from friday_cli.workspace.local import LocalWorkspace
     from friday_cli.workspace.sandbox.detect import detect_sandbox
@@ -204,4 +214,5 @@ async def _confined(folder: Path) -> LocalWorkspace:
         raise UsageError(
             "No sandbox works here, so the commands of a receipt are not run.", hint="`friday doctor` says why."
         )
-    return LocalWorkspace(folder, sandbox=sandbox_policy(settings, choice, os.environ))
+    offline = msgspec.structs.replace(settings, sandbox=msgspec.structs.replace(settings.sandbox, network=False))
+    return LocalWorkspace(folder, sandbox=sandbox_policy(offline, choice, os.environ))

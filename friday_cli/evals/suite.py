@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import tomllib
@@ -206,9 +207,11 @@ def texts_digest(task: Task, suite: Suite) -> str:
 
 
 def files_digest(folder: Path) -> str:
-    """A hash of the names and contents of all files below a folder."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return digest([(str(path.relative_to(folder)), digest(path.read_bytes())) for path in found])
+    """A hash of the names and contents of all files below a folder, of links where they lead."""
+    found = sorted(path for path in folder.rglob("*") if ".git" not in path.parts)
+    linked = [(str(path.relative_to(folder)), os.readlink(path)) for path in found if path.is_symlink()]
+    files = [path for path in found if path.is_file() and not path.is_symlink()]
+    return digest([*linked, *((str(path.relative_to(folder)), digest(path.read_bytes())) for path in files)])
 
 
 def _toml(path: Path) -> dict[str, Any]:

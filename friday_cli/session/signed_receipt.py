@@ -23,6 +23,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope, encode
 from friday_cli.core.text.sanitize import clean
 from friday_cli.system.git_command import git
+from friday_cli.system.own_programs import find_program
 from friday_cli.system.safe_files import read
 from friday_cli.view import SessionView
 
@@ -126,11 +127,13 @@ class SessionPart(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_receipt(data: bytes) -> tuple[SignedEnvelope, Statement]:
     """A receipt from a file or a note. Raises FridayError for one that is none."""
+    if len(data) > LARGEST:
+        raise FridayError(f"This is not a receipt of Friday: it is larger than {LARGEST:,} bytes.")
     try:
-        envelope = msgspec.json.decode(data[:LARGEST], type=SignedEnvelope)
+        envelope = msgspec.json.decode(data, type=SignedEnvelope)
         statement = msgspec.json.decode(envelope.content, type=Statement)
         msgspec.convert(statement.predicate, SessionPart)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FridayError(f"This is not a receipt of Friday: {error}.") from None
     if (envelope.payload_type, statement.type, statement.predicate_type) != (PAYLOAD, STATEMENT, PREDICATE):
         raise FridayError(f"This is not a receipt of Friday: it is {statement.predicate_type[:80]!r}.")
@@ -215,10 +218,17 @@ def content_hash(folder: Path, name: str, path: str, commit: str) -> str:
         return ""
     try:
         root = folder.resolve()
-        data = git(folder, "cat-file", "blob", f"{commit}:{name}") if commit else read(root, root / path, LARGEST_FILE)
+        data = blob(folder, f"{commit}:{name}", LARGEST_FILE) if commit else read(root, root / path, LARGEST_FILE)
     except (FridayError, OSError, ValueError):
         return ""
     return hashlib.sha256(data).hexdigest()
+
+
+def blob(folder: Path, name: str, most: int) -> bytes:
+    """The content of a blob of git. Raises FridayError if there is none, or if it has more than `most` bytes."""
+    if int(git(folder, "cat-file", "-s", name)) > most:
+        raise FridayError(f"{name} is larger than {most:,} bytes.")
+    return git(folder, "cat-file", "blob", name)
 
 
 def seal(statement: Statement, key: str) -> SignedEnvelope:
@@ -262,7 +272,7 @@ def signer(envelope: SignedEnvelope, allowed: Path) -> str:
 
 
 def _ssh_keygen(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(["ssh-keygen", *words], input=data, capture_output=True, check=False)
-    except OSError as error:
-        raise FridayError(f"ssh-keygen cannot be started: {error.strerror}.", hint="It is part of OpenSSH.") from None
+    program = find_program("ssh-keygen", None)
+    if program is None:
+        raise FridayError("ssh-keygen was not found.", hint="It is part of OpenSSH.")
+    return subprocess.run([program, *words], input=data, capture_output=True, check=False)

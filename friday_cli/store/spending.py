@@ -234,7 +234,8 @@ def batch_holds(db: sqlite3.Connection, now: float) -> list[BatchHold]:
     """The batches at services that are neither collected nor expired. Replies count on the day on which they are collected, so what waits for
     them counts on every day until then."""
     query = "SELECT tokens, cost, batch, job, service, key, expires, requests FROM batch_holds WHERE expires > ? ORDER BY expires"
-    return [BatchHold(*row, amounts=Amounts(tokens, cost)) for tokens, cost, *row in db.execute(query, (now,))]
+    found = db.execute(query, (now,)).fetchall()
+    return [msgspec.structs.replace(BatchHold(*row[2:]), amounts=Amounts(*row[:2])) for row in found]
 
 
 def hold(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,52 @@ def test_tasks_of_commits_begin_without_what_came_later(console: Console) -> Non
         "fails before 1 of 1, passes with the reference 1 of 1"
         in console.ok("eval", "check", "evals", "--times", "1", "--trust").out
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            {
+                "setup": "git config filter.x.clean 'touch {mark}; cat'; git config filter.x.smudge 'touch {mark}; cat';"
+                " echo '* filter=x' > .gitattributes",
+                "solution": {"wanted.txt": "42\n"},
+                "reference": "fix.patch",
+            },
+            "passes with the reference 1 of 1",
+        ),
+        ({"start": {}, "folder": "fixture", "solution": {}, "reference": "solved"}, "passes with the reference 1 of 1"),
+        (
+            {"setup": "ln -s {outside} out", "solution": {"answer.txt": "42\n"}, "reference": "solved"},
+            "passes with the reference 1 of 1",
+        ),
+        (
+            {"start": {"x": ""}, "setup": "ln -s {outside} out", "hidden": ["out/secret"], "check": ["cat out/secret"]},
+            "the reference does not have the file out/secret",
+        ),
+        ({"start": {}, "folder": "pipe"}, "pipe"),
+    ],
+    ids=["filters of git", "a link in the fixture", "a link of the setup", "a hidden file through a link", "a pipe"],
+)
+def test_a_suite_changes_reads_and_starts_nothing_outside(
+    console: Console, tmp_path: Path, change: dict[str, Any], found: str
+) -> None:
+    """What Friday does itself for a suite is not confined: no setting of git, link or pipe of the suite leads it elsewhere."""
+    outside, mark = tmp_path / "outside", tmp_path / "mark"
+    outside.mkdir()
+    (outside / "secret").write_text("CANARY")
+    for name, text in (("fixture/answer.txt", "?\n"), ("solved/answer.txt", "42\n"), ("solved/wanted.txt", "42\n")):
+        (console.project / name).parent.mkdir(exist_ok=True)
+        (console.project / name).write_text(text)
+    (console.project / "fixture" / "out").symlink_to(outside)
+    (console.project / "solved" / "out").mkdir()
+    (console.project / "solved" / "out" / "pwned").write_text("pwned")
+    (console.project / "pipe").mkdir()
+    os.mkfifo(console.project / "pipe" / "fifo")
+    (console.project / "fix.patch").write_text("--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-?\n+42\n")
+    written = json.loads(json.dumps(change).replace("{mark}", str(mark)).replace("{outside}", str(outside)))
+    ran = console("eval", "check", suite(console, written), "--times", "1", "--trust")
+    assert found in ran.out, ran
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert not mark.exists()
+    assert "CANARY" not in ran.out + ran.err

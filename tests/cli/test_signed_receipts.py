@@ -6,11 +6,13 @@ import base64
 import json
 import os
 import random
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from friday_cli.session import signed_receipt
 from tests.cli.console import Console
 
 WRITES = [{"name": "write_file", "arguments": {"path": "made.txt", "content": "made\n"}}]
@@ -173,7 +175,7 @@ def forged(console: Console, files: list[str], **predicate: object) -> str:
         json.dumps({"payloadType": "application/vnd.in-toto+json", "payload": payload})
     )
     ran = console("verify", "forged.json", "--unsigned")
-    assert ran.code == 1, ran
+    assert ran.code == (1 if files else ran.code), ran
     return ran.out + ran.err
 
 
@@ -196,6 +198,44 @@ def test_a_receipt_of_another_shape_is_refused_in_one_line(console: Console, sai
     shown = forged(console, [], **said)
     assert "This is not a receipt of Friday" in shown
     assert len(shown.strip().splitlines()) == 1
+
+
+def test_a_receipt_that_is_nested_without_end_or_too_large_is_refused_in_one_line(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = json.loads("[" * 500 + "]" * 500)
+    shown = forged(console, [], deep=deep)
+    assert "0 of 0 files match" in shown
+    written = (console.project / "forged.json").read_text()
+    inner = (
+        base64.b64decode(json.loads(written)["payload"])
+        .replace(b"[" * 500, b"[" * 90_000)
+        .replace(b"]" * 500, b"]" * 90_000)
+    )
+    (console.project / "forged.json").write_text(
+        json.dumps(json.loads(written) | {"payload": base64.b64encode(inner).decode()})
+    )
+    assert "This is not a receipt of Friday" in console.refused("verify", "forged.json", "--unsigned", code=1)
+    monkeypatch.setattr(signed_receipt, "LARGEST", 1000)
+    assert "larger than 1,000 bytes" in console.refused("verify", "forged.json", "--unsigned", code=1)
+
+
+def test_a_repeated_command_that_plants_code_fails_and_has_no_network(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FRIDAY_SANDBOX", raising=False)
+    console.configure("[sandbox]\nnetwork = true\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        online = f"echo > /dev/tcp/127.0.0.1/{server.getsockname()[1]}"
+        commands = [{"command": text, "exitCode": code} for text, code in (("echo x > .envrc", 0), (online, 1))]
+        forged(console, [], agents=[{"path": "a", "commands": commands}])
+        ran = console("verify", "forged.json", "--unsigned", "--rerun", "--yes")
+    if "No sandbox works here" in ran.err:
+        pytest.skip("no sandbox works here")
+    problems = [line for line in ran.out.splitlines() if line.startswith("✗")]
+    assert problems == [
+        "✗ .envrc changed while a command ran and can run code later. Check it, or undo it with a rewind. (echo x > .envrc)"
+    ]
 
 
 def test_no_text_of_a_receipt_makes_a_line_of_its_own(console: Console) -> None:

@@ -86,7 +86,8 @@ def _start_of(envelopes: Sequence[Envelope], path: str, turn: int) -> int:
 def _copy(top: Path, place: Path) -> None:
     """A worktree of the repository `top` with the files that its folder has now, ignored ones left out."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    git(top, "worktree", "add", "--detach", "--quiet", str(place), "HEAD")
+    git(top, "worktree", "add", "--detach", "--quiet", "--no-checkout", str(place), "HEAD")
+    git(place, "read-tree", "HEAD")
     listed = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
     for name in (os.fsdecode(name) for name in listed if name):
         old, new = top / name, place / name
