@@ -33,7 +33,7 @@ KNOWN: tuple[Entry, ...] = (
     Entry("rust-analyzer", "rust-analyzer", {".rs": "rust"}, root_markers=("Cargo.toml",),
           install="rustup component add rust-analyzer"),
     Entry("clangd", "clangd", _C, ("--use-dirty-headers",), root_markers=("compile_commands.json", "compile_flags.txt", ".clangd"),
-          install="the package clangd of your system", trusted_program=True),
+          options={"clangdFileStatus": True}, install="the package clangd of your system", trusted_program=True),
     Entry("zls", "zls", {".zig": "zig"}, root_markers=("build.zig",), install="see the pages of zls"),
     Entry("lua-language-server", "lua-language-server", {".lua": "lua"}, root_markers=(".luarc.json",),
           install="the package lua-language-server of your system"),

@@ -4,6 +4,7 @@ problems of a file, or why they are not known."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,10 @@ CLOSE_S = 0.3
 """Seconds that a server has to end by itself."""
 QUIET_S = 0.3
 """Seconds without a further push after which one without a version counts."""
+LOAD_S = 10.0
+"""Seconds after its start in which what a server pushes does not count while it says that it is at work, on the project."""
+BEGIN_S = 3.0
+"""Seconds in which a server begins to read the project that does so by itself."""
 _ASK_AGAIN = (-32801, -32802)
 """ContentModified and ServerCancelled: the server wants to be asked again."""
 
@@ -61,6 +66,8 @@ class _OpenDocument:
     def __init__(self) -> None:
         self.version = 0
         self.pushed: object = None
+        self.busy = False
+        """Whether clangd says that it is not done with it: what it pushes meanwhile can be about older headers."""
         self.news = asyncio.Event()
         """Set when it pushed something, and when nothing more will come that way."""
 
@@ -82,6 +89,8 @@ class LanguageServer:
         self._documents: dict[Path, _OpenDocument] = {}
         self._pulls = False
         """Whether it offers to be asked for the problems of a document, which some servers do a while after their start."""
+        self._versioned = False
+        """Whether it says to which version of a document a push belongs."""
         self.encoding = "utf-16"
         """What columns count."""
         self.abilities: Mapping[str, object] = {}
@@ -90,7 +99,10 @@ class LanguageServer:
         """What it said at its start."""
         self.ended = ""
         """Why it answers no longer, empty while it does."""
+        self._loaded_at = time.monotonic() + LOAD_S
         self._progress: set[str] = set()
+        self._at_work = asyncio.Event()
+        """Set once it said that it is at work on the project."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._read_project = False
@@ -124,6 +136,9 @@ class LanguageServer:
         answer all the same. Raises NotKnown."""
         if not self._read_project:
             await self.problems(path, wait_s)
+            if not self._pulls:  # clangd says only a while after its start that it reads all files
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._at_work.wait(), BEGIN_S)
             self._read_project = True
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), wait_s)
@@ -157,8 +172,12 @@ class LanguageServer:
             document = self._documents[path]
             while not self._pulls:  # some push an empty list before they have looked
                 try:
-                    await asyncio.wait_for(document.news.wait(), QUIET_S if document.pushed is not None else None)
+                    await asyncio.wait_for(
+                        document.news.wait(), None if document.pushed is None or document.busy else QUIET_S
+                    )
                 except TimeoutError:
+                    if self._progress and time.monotonic() < self._loaded_at:
+                        continue
                     found: list[Diagnostic] = _read(document.pushed, list[Diagnostic])
                     return found
                 if self.ended:
@@ -233,9 +252,17 @@ class LanguageServer:
             token = str(params.get("token"))
             (self._progress.discard if value.get("kind") == "end" else self._progress.add)(token)
             (self._idle.clear if self._progress else self._idle.set)()
-        if method == "textDocument/publishDiagnostics" and (path := path_of(params.get("uri"))) in self._documents:
-            document, version = self._documents[path], params.get("version")
-            if version is None or version == document.version:  # else it is of an older text
+            self._at_work.set()
+        document = self._documents.get(path_of(params.get("uri")) or Path())
+        if document is not None and method == "textDocument/clangd.fileStatus":
+            document.busy = params.get("state") != "idle"
+            document.news.set()
+        if document is not None and method == "textDocument/publishDiagnostics":
+            version = params.get("version")
+            self._versioned = self._versioned or version is not None
+            if (
+                version == document.version or not self._versioned
+            ):  # else it is of an older text, or of a document that was closed
                 document.pushed = params.get("diagnostics")
                 document.news.set()
 

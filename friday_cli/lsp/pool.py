@@ -10,7 +10,7 @@ from typing import Any
 
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.protocol.code_check import LanguageServerRow
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import cache_dir
@@ -150,6 +150,10 @@ class RunningServer:
         try:
             self._server = await LanguageServer.start(stream, self.found)
         except NotKnown as error:
+            try:
+                await stream.wait()
+            except ToolError as failed:
+                raise NotKnown(f"it did not start: {failed.message}") from None
             raise NotKnown(f"it did not start: {error}{self._said()}") from None
 
     def _program(self) -> ServerProgram:

@@ -40,8 +40,8 @@ VERSIONS = {
 }
 """The version of each package. Node itself is a package where that of the machine is too old (Linux on x64 only)."""
 
-FOLDER = Path(os.environ.get("FRIDAY_COUNTERPARTS") or cache_dir() / "counterparts")
-"""Where the packages are. Read at the import, because tests have another home."""
+FOLDER = Path(os.environ.get("FRIDAY_COUNTERPARTS") or cache_dir().with_name("friday-counterparts"))
+"""Where the packages are, not in a folder of Friday: what is confined cannot read those. Read at the import, because tests have another home."""
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ async def checks(project: Project) -> AsyncIterator[Check]:
     yield Check(
         f"{name}: rename",
         f"Renamed add to plus in {USERS + 1} files.\n{name}: no new problems" in results[-1][0],
-        results[-1][0],
+        " | ".join(text for text, _ in results)[-900:],
     )
     await asyncio.to_thread(project.restore)
     async for one in worktrees(project):

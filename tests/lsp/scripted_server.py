@@ -17,6 +17,7 @@ if pids := os.environ.get("SCRIPTED_PIDS"):
     with open(pids, "a", encoding="ascii") as written:
         written.write(f"{os.getpid()}\n")
 documents: dict[str, tuple[int, str]] = {}
+closed: set[str] = set()
 
 
 def send(message: dict[str, Any]) -> None:
@@ -114,10 +115,20 @@ def changed(uri: str, version: int, text: str) -> None:
     if FAULT == "push_stale" and uri in documents:
         push(uri, version - 1)  # the errors of the old text, after the new one came
     documents[uri] = (version, text)
+    if FAULT == "push_cleared" and uri in closed:  # clangd does it for a document that was closed, maybe late
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})
+        closed.remove(uri)
+        time.sleep(0.6)
+    if FAULT == "push_loads" and not closed:
+        closed.add(uri)
+        send({"method": "$/progress", "params": {"token": 1, "value": {"kind": "begin"}}})
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})
+        time.sleep(0.6)
+        send({"method": "$/progress", "params": {"token": 1, "value": {"kind": "end"}}})
     if FAULT == "push_corrects":
         send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})
     if PUSHES:
-        push(uri, version if FAULT in ("push", "push_stale") else None)
+        push(uri, version if FAULT in ("push", "push_stale", "push_cleared") else None)
 
 
 def answer(message: dict[str, Any]) -> None:
@@ -244,6 +255,8 @@ while True:
         changed(item["uri"], item["version"], item["text"])
     elif method == "textDocument/didChange":
         changed(params["textDocument"]["uri"], params["textDocument"]["version"], params["contentChanges"][0]["text"])
+    elif method == "textDocument/didClose":
+        closed.add(params["textDocument"]["uri"])
     elif method == "textDocument/diagnostic":
         answer(message)
     elif method == "shutdown":

@@ -45,7 +45,19 @@ async def check(found: Alternatives, old: str, new: str, wait_s: float = 20) -> 
 
 
 @pytest.mark.parametrize(
-    "fault", ["none", "late", "again", "apply_edit", "push", "push_stale", "push_unversioned", "push_corrects"]
+    "fault",
+    [
+        "none",
+        "late",
+        "again",
+        "apply_edit",
+        "push",
+        "push_stale",
+        "push_unversioned",
+        "push_corrects",
+        "push_cleared",
+        "push_loads",
+    ],
 )
 async def test_a_change_is_told_from_what_was_there_before(fault: str, tmp_path: Path) -> None:
     async with server(fault, tmp_path) as running:
