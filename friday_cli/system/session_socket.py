@@ -113,15 +113,15 @@ def peer_uid(connection: socket.socket) -> int:
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[int]:
-    """A handle of the folder. Raises OSError, and FridayError if it is not the user's alone."""
+    """A handle of the folder, which is made the user's alone if it is open to others, as a command of an agent can make it. Raises
+    OSError, and FridayError if it is another user's."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(handle)
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            raise FridayError(
-                f"{folder} is open to other users, so no session is reached through it.",
-                hint=f"Make it yours alone: chmod 700 {folder}",
-            )
+        if found.st_uid != os.geteuid():
+            raise FridayError(f"{folder} is of another user, so no session is reached through it.")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            os.fchmod(handle, 0o700)
         yield handle
     finally:
         os.close(handle)

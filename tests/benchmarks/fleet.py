@@ -16,8 +16,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.measure import Bench, Case, Line, middle
-from tests.benchmarks.oneshot import MESSAGES
+from tests.benchmarks.measure import Bench, Case, Line, cpu_ratio, middle
+from tests.benchmarks.oneshot import MESSAGES, milliseconds
+from tests.benchmarks.seed import make
 from tests.benchmarks.tui.terminal import TICKS, Terminal
 
 HOME, OWNERS, REST_S, ROUNDS = "fleet", 50, 10.0, 5
@@ -42,6 +43,11 @@ def fleet(bench: Bench) -> Iterator[Line]:
         )
         times = [1000 * middle(found[name], lambda s: s.wall_s) for name in ("list", "help")]
         yield Line(f"friday agents --json, {OWNERS} sessions", times[0], "ms", 300.0, times[1], "--help", fixed=True)
+        ask = bench.friday("ask", "-q", "-m", MESSAGES, "hi")
+        asked = bench.compare(Case("beside", ask, env), Case("alone", ask, bench.environment(home="alone")))
+        alone, name = milliseconds(asked["alone"]), f"ask, messages, with {OWNERS} sessions without a terminal"
+        cpu = cpu_ratio(asked["beside"], asked["alone"])
+        yield Line(name, milliseconds(asked["beside"]), "ms", 1.02 * alone, alone, "a home without them", cpu=cpu)
         screens, questions, chats = [], [], []
         for number in range(ROUNDS):
             with Terminal(bench.friday("agents"), env, bench.work) as terminal:
@@ -49,13 +55,17 @@ def fleet(bench: Bench) -> Iterator[Line]:
                 argv = bench.friday("ask", "-b", "-m", asks(bench, f"touch new{number}"), "another")
                 subprocess.Popen(argv, env=env, cwd=bench.work, stdout=subprocess.DEVNULL)
                 shown = terminal.until(f"touch new{number}") - time.monotonic() + time.time()
-                ((asked,),) = query(bench, "SELECT max(at) FROM events WHERE kind = 'permission_asked'")
-                questions.append(shown - float(asked))
-            with Terminal(bench.friday("attach", rows[number]["id"]), env, bench.work) as terminal:
-                chats.append(terminal.until("touch made") - terminal.begun)
+                ((at,),) = query(bench, "SELECT max(at) FROM events WHERE kind = 'permission_asked'")
+                questions.append(shown - float(at))
+            chats.append(attached(bench, rows[number]["id"], "touch made"))
         yield Line("friday agents: first picture", statistics.median(screens), "s", 0.3, fixed=True)
         yield Line("from a question to its row on that screen", statistics.median(questions), "s", 0.5, fixed=True)
         yield Line("friday attach: the question on the screen", statistics.median(chats), "s", 0.6, fixed=True)
+        long = asyncio.run(make(bench.folder / HOME, bench.work, 30_000))
+        again = bench.friday("ask", "-b", "-m", asks(bench, "touch last"), "-r", long, "go on")
+        subprocess.run(again, env=env, cwd=bench.work, check=True, stdout=subprocess.DEVNULL)
+        first = statistics.median(attached(bench, long, "touch last") for _ in range(ROUNDS))
+        yield Line("friday attach: the same after 10,000 messages", first, "s", 0.6, fixed=True)
         rate = bench.module("fleet", env=bench.environment("drip-20-500-8", home=HOME))
         yield Line("events that an attached frontend gets, 20 children", rate["rate"], "/s")
         owners.append(rate["pid"])
@@ -63,6 +73,12 @@ def fleet(bench: Bench) -> Iterator[Line]:
         for pid in {*owners, *(row["pid"] for row in listed(bench, "needs you"))}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def attached(bench: Bench, session: str, words: str) -> float:
+    """The seconds until a chat that attaches to a session shows these words."""
+    with Terminal(bench.friday("attach", session), bench.environment(home=HOME), bench.work) as terminal:
+        return terminal.until(words) - terminal.begun
 
 
 def asks(bench: Bench, command: str) -> str:

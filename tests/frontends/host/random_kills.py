@@ -109,10 +109,7 @@ class OneSession:
             if watcher is not None:
                 self._check_seen(watcher)
             if own or "owner" in self.victim:
-                until(
-                    lambda: not self.world.owner(self.session) or gone(self.world.owner(self.session)),
-                    "the end of the owner",
-                )
+                until(lambda: not self.world.owner(self.session), "the end of the owner")
             self._check_row()
             self._go_on()
         finally:
@@ -134,8 +131,7 @@ class OneSession:
 
     def _reached(self) -> bool:
         asked = sum(turn.agent.partition(".")[0] == self.name for turn in self.world.server.turns)
-        owner = self.world.owner(self.session)
-        return asked >= self.after or not owner or gone(owner)
+        return asked >= self.after or not self.world.owner(self.session)
 
     def _has_ended(self) -> bool:
         return any((agent, kind) == ("a", "agent_finished") for _, agent, kind, _ in self.world.events(self.session))
@@ -149,7 +145,7 @@ class OneSession:
     def _kill(self, chats: list[Terminal]) -> None:
         owner = self.world.owner(self.session)
         pids = [chat.pid for chat in chats] if self.victim in ("chat", "owner and chat", "waiting process") else []
-        if self.victim not in ("chat", "waiting process") and owner and not gone(owner):
+        if self.victim not in ("chat", "waiting process") and owner:
             pids.append(owner)
             self.killed = True
         for pid in pids:
@@ -292,7 +288,7 @@ def play_cap(count: int, seed: int, say: Callable[[str], object] = _say) -> list
 def _others(place: World, killed: set[int]) -> list[int]:
     """The processes that own a session and were not killed."""
     owners = (place.owner(name) for name in session_socket.sessions(place.env))
-    return [pid for pid in owners if pid and pid not in killed and not gone(pid)]
+    return [pid for pid in owners if pid and pid not in killed]
 
 
 def main() -> int:

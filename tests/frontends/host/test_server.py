@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -271,11 +271,19 @@ async def test_a_stale_socket_is_replaced_and_nobody_there_is_none(harness: Harn
 async def test_a_folder_of_others_and_a_link_are_refused(harness: Harness) -> None:
     folder = session_socket.socket_folder()
     folder.mkdir(parents=True)
-    folder.chmod(0o770)
     async with harness.session() as session:
-        for go in (session_socket.listen, session_socket.connect):
-            with pytest.raises(FridayError, match="open to other users"):
-                go(session.id)
+        with ExitStack() as stack:
+            for go in (session_socket.listen, session_socket.connect):
+                folder.chmod(0o777)  # by mistake, or by a command of an agent
+                made = go(session.id)
+                assert made is not None
+                stack.callback(made.close)
+                assert folder.stat().st_mode & 0o777 == 0o700
+        session_socket.remove(session.id)
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+            with pytest.raises(FridayError, match="is of another user"):
+                session_socket.listen(session.id)
         folder.rmdir()
         other = harness.project.parent / "other"
         other.mkdir(0o700)

@@ -78,11 +78,12 @@ class World:
         return ""
 
     def owner(self, session: str) -> int:
-        """The process that owns a session, 0 if none does."""
+        """The process that owns a session, 0 if none does; a lock may be left of one that was killed."""
         try:
-            return int((self.home / "data" / "locks" / f"{session}.lock").read_text() or 0)
+            pid = int((self.home / "data" / "locks" / f"{session}.lock").read_text() or 0)
         except (FileNotFoundError, ValueError):
             return 0
+        return 0 if gone(pid) else pid
 
     def processes(self) -> list[int]:
         """The processes that use this home or work in this folder, without this one."""
