@@ -12,7 +12,7 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.protocol.run_result import RunResult, Status, StopReason
-from friday_cli.core.text.sanitize import sanitize
+from friday_cli.core.text.sanitize import map_strings, sanitize
 from friday_cli.view import SessionView
 from friday_cli.view.items import DeniedCall
 
@@ -64,7 +64,7 @@ def agent_result(view: SessionView, path: str, *, end: RunResult | None = None, 
         from friday_cli.agents.output_schema import unfenced  # most results are text
 
         with suppress(ValueError, RecursionError):
-            data = _clean(json.loads(unfenced(end.text)))
+            data = map_strings(json.loads(unfenced(end.text)), sanitize)
     return AgentResult(
         session=view.session,
         agent=path,
@@ -82,12 +82,3 @@ def agent_result(view: SessionView, path: str, *, end: RunResult | None = None, 
         agents=tuple(agent_result(view, child) for child, below in view.agents.items() if below.parent == path),
         denials=tuple(denied for denied in view.denials if is_under(denied.agent, path)),
     )
-
-
-def _clean(value: Any) -> Any:
-    """`value` without escape sequences in its strings."""
-    if isinstance(value, str):
-        return sanitize(value)
-    if isinstance(value, dict):
-        return {sanitize(name): _clean(item) for name, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, list) else value

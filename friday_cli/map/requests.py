@@ -67,8 +67,8 @@ class RequestStore:
     async def find(self, name: str) -> StoredRequest | None:
         """The request with a name."""
         query = "SELECT name, custom_id, state, sent, tries, reply, error FROM requests WHERE folder = ? AND name = ?"
-        row = await self._store.do(lambda db: db.execute(query, (self._folder, name)).fetchone())
-        return None if row is None else StoredRequest(*row)
+        found = await self._store.rows(query, self._folder, name)
+        return StoredRequest(*found[0]) if found else None
 
     async def free(self, batch: str, cap: Cap) -> Cap:
         """What is left of the cap of a batch, without what its requests at the service hold."""
@@ -106,7 +106,7 @@ class RequestStore:
             "UPDATE sent SET remote = CASE ? WHEN '' THEN remote ELSE ? END, files = CASE ? WHEN '' THEN files ELSE ? END,"
             " expires = max(expires, ?) WHERE local = ?"
         )
-        await self._store.do(lambda db: db.execute(query, (remote, remote, files, files, expires, local)) and None)
+        await self._store.change(query, remote, remote, files, files, expires, local)
 
     async def open_batches(self, batch: str) -> list[SentBatch]:
         """The batches at the service that are not collected."""
@@ -114,19 +114,18 @@ class RequestStore:
             "SELECT local, batch, provider, remote, files, created, expires, count FROM sent WHERE folder = ? AND batch = ?"
             " AND open ORDER BY created"
         )
-        rows = await self._store.do(lambda db: db.execute(query, (self._folder, batch)).fetchall())
-        return [SentBatch(*row) for row in rows]
+        return [SentBatch(*row) for row in await self._store.rows(query, self._folder, batch)]
 
     async def known(self, remotes: Sequence[str]) -> set[str]:
         """Those of the ids of the service that are in the store."""
         marks = ", ".join("?" * len(remotes))
         query = f"SELECT remote FROM sent WHERE remote IN ({marks})"
-        return {row[0] for row in await self._store.do(lambda db: db.execute(query, tuple(remotes)).fetchall())}
+        return {row[0] for row in await self._store.rows(query, *remotes)}
 
     async def names(self, local: str) -> dict[str, str]:
         """The names of the requests of a batch that have no end, by their `custom_id`."""
         query = "SELECT custom_id, name FROM requests WHERE sent = ? AND state = 'sent'"
-        return dict(await self._store.do(lambda db: db.execute(query, (local,)).fetchall()))
+        return dict(await self._store.rows(query, local))
 
     async def collect(self, local: str, found: Sequence[Collected]) -> None:
         """Store results and charge them to their batch. A result that is stored already is ignored."""
@@ -150,7 +149,7 @@ class RequestStore:
     async def used(self, local: str) -> Usage:
         """What the replies of a batch cost that are stored."""
         query = "SELECT usage, cost FROM requests WHERE sent = ? AND state = 'done' AND usage != ''"
-        rows = await self._store.do(lambda db: db.execute(query, (local,)).fetchall())
+        rows = await self._store.rows(query, local)
         decode = msgspec.json.Decoder(Usage).decode
         return sum((decode(text) if text else Usage(cost_usd=cost) for text, cost in rows), NO_USAGE)
 

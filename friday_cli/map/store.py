@@ -142,6 +142,14 @@ class MapStore:
         """Do work in a transaction of its own."""
         return await self._writer.submit(work)
 
+    async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows that a query finds."""
+        return await self.do(lambda db: db.execute(query, values).fetchall())
+
+    async def change(self, statement: str, *values: object) -> int:
+        """Execute a statement in a transaction of its own. Returns how many rows it changed."""
+        return await self.do(lambda db: db.execute(statement, values).rowcount)
+
     def own(self, batch: str) -> locks.Ownership:
         """The right to run a batch. Raises UsageError if another process runs it."""
         try:
@@ -163,16 +171,12 @@ class MapStore:
 
     async def begin(self, job: MapJob) -> BatchRow:
         """The batch of a job, made if there is none. An ended one stays so until `reopen`."""
-        now, text = time.time(), as_json(job)
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?, 0, 0) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
-                " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
-                (job.id, self.folder, text, now, now, now),
-            )
-
-        await self.do(work)
+        now = time.time()
+        await self.change(
+            "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?, 0, 0) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
+            " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
+            *(job.id, self.folder, as_json(job), now, now, now),
+        )
         return await self.batch(job.id)
 
     async def reopen(self, batch: str) -> None:
@@ -191,41 +195,29 @@ class MapStore:
 
     async def batches(self) -> list[BatchRow]:
         """The batches of the folder, the newest first."""
-
-        def work(db: sqlite3.Connection) -> list[BatchRow]:
-            rows = db.execute(
-                "SELECT b.*, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = b.folder AND e.name = b.id), 0)"
-                " FROM batches b WHERE folder = ? ORDER BY updated DESC",
-                (self.folder,),
-            )
-            return [_batch(row) for row in rows]
-
-        return await self.do(work)
+        rows = await self.rows(
+            "SELECT b.*, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = b.folder AND e.name = b.id), 0)"
+            " FROM batches b WHERE folder = ? ORDER BY updated DESC",
+            self.folder,
+        )
+        return [_batch(row) for row in rows]
 
     async def check(self) -> None:
         """Read all of the file. Raises DatabaseDamaged: a damaged one may look as if it had no batches."""
-
-        def work(db: sqlite3.Connection) -> None:
-            if db.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
-                raise DatabaseDamaged(self._path)
-
-        await self.do(work)
+        if await self.rows("PRAGMA quick_check(1)") != [("ok",)]:
+            raise DatabaseDamaged(self._path)
 
     async def end(self, batch: str, *, whole: bool, reason: str) -> None:
         """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
         await self.update(batch, reason=reason)
         state = "ended" if whole else "open"
-        await self.do(
-            lambda db: (
-                db.execute("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", (state, batch)) and None
-            )
-        )
+        await self.change("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", state, batch)
 
     async def update(self, batch: str, **columns: Any) -> None:
         """Set columns of a batch."""
         names = ", ".join(f"{name} = ?" for name in columns)
-        values = (*columns.values(), time.time(), batch)
-        await self.do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
+        statement = f"UPDATE batches SET {names}, updated = ? WHERE id = ?"
+        await self.change(statement, *columns.values(), time.time(), batch)
 
     async def prune(self, days: float) -> None:
         """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all."""
@@ -251,7 +243,7 @@ class MapStore:
 
     async def clear_places(self, batch: str) -> None:
         """Forget which items a batch had; their work is kept."""
-        await self.do(lambda db: db.execute("DELETE FROM places WHERE batch = ?", (batch,)) and None)
+        await self.change("DELETE FROM places WHERE batch = ?", batch)
 
     async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
         """Add items with the keys of their work, "" for one that cannot be used."""
@@ -270,54 +262,37 @@ class MapStore:
 
     async def places(self, batch: str, after: int = -1, most: int = 200) -> list[Place]:
         """The next items of a batch with their work."""
-
-        def work(db: sqlite3.Connection) -> list[Place]:
-            rows = db.execute(
-                f"SELECT p.number, p.place, p.fields, p.content, p.problem, p.key, {COLUMNS} FROM places p LEFT JOIN items i"
-                " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
-                (self.folder, batch, after, most),
-            )
-            return [_place(row) for row in rows]
-
-        return await self.do(work)
+        rows = await self.rows(
+            f"SELECT p.number, p.place, p.fields, p.content, p.problem, p.key, {COLUMNS} FROM places p LEFT JOIN items i"
+            " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
+            *(self.folder, batch, after, most),
+        )
+        return [_place(row) for row in rows]
 
     async def counts(self, batch: str) -> Counts:
         """The items of a batch by state."""
-
-        def work(db: sqlite3.Connection) -> Counts:
-            found: dict[str, int] = dict(
-                db.execute(
-                    "SELECT CASE WHEN p.key = '' THEN 'skipped' WHEN coalesce(i.state, 'new') = 'new' THEN 'waiting' ELSE i.state END, count(*)"
-                    " FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key WHERE p.batch = ? GROUP BY 1",
-                    (self.folder, batch),
-                ).fetchall()
-            )
-            return Counts(**found)
-
-        return await self.do(work)
+        rows = await self.rows(
+            "SELECT CASE WHEN p.key = '' THEN 'skipped' WHEN coalesce(i.state, 'new') = 'new' THEN 'waiting' ELSE i.state END, count(*)"
+            " FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key WHERE p.batch = ? GROUP BY 1",
+            *(self.folder, batch),
+        )
+        return Counts(**dict(rows))
 
     async def left(self, batch: str) -> int:
         """How many different items of a batch are to be run."""
-        return await self.do(
-            lambda db: _one(
-                db,
-                "SELECT count(DISTINCT p.key) FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key"
-                " WHERE p.batch = ? AND p.key != '' AND coalesce(i.state, 'new') IN ('new', 'waiting')",
-                self.folder,
-                batch,
-            )
+        found = await self.rows(
+            "SELECT count(DISTINCT p.key) FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key"
+            " WHERE p.batch = ? AND p.key != '' AND coalesce(i.state, 'new') IN ('new', 'waiting')",
+            *(self.folder, batch),
         )
+        return int(found[0][0])
 
     # ---- the work of an item --------------------------------------------------------
 
     async def item(self, key: str) -> ItemRow | None:
         """The work with a key."""
-        found = await self.do(
-            lambda db: db.execute(
-                f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", (self.folder, key)
-            ).fetchone()
-        )
-        return None if found is None else ItemRow(*found)
+        found = await self.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", self.folder, key)
+        return ItemRow(*found[0]) if found else None
 
     async def claim(self, key: str, *, batch: str, session: str, reserved: Cap) -> Claim:
         """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. An item that was never
@@ -325,7 +300,7 @@ class MapStore:
         now, held = time.time(), reserved.amounts
 
         def work(db: sqlite3.Connection) -> Claim:
-            if _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch):
+            if db.execute("SELECT 1 FROM batches WHERE id = ? AND state = 'cancelled'", (batch,)).fetchone():
                 return "cancelled"
             db.execute(NEW_ITEM, (self.folder, key, now))
             changed = db.execute(
@@ -344,11 +319,7 @@ class MapStore:
 
     async def running(self) -> list[ItemRow]:
         """The items of the folder whose try has no end in the store."""
-        rows = await self.do(
-            lambda db: db.execute(
-                f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", (self.folder,)
-            ).fetchall()
-        )
+        rows = await self.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", self.folder)
         return [ItemRow(*row) for row in rows]
 
     async def usual(self, batch: str) -> tuple[list[str], tuple[int, float] | None]:
@@ -357,14 +328,10 @@ class MapStore:
 
     async def renew(self, batch: str) -> int:
         """Let the failed items of a batch be tried again. Returns their number."""
-        return await self.do(
-            lambda db: (
-                db.execute(
-                    "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
-                    " AND key IN (SELECT key FROM places WHERE batch = ?)",
-                    (self.folder, batch),
-                ).rowcount
-            )
+        return await self.change(
+            "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
+            " AND key IN (SELECT key FROM places WHERE batch = ?)",
+            *(self.folder, batch),
         )
 
 
@@ -381,8 +348,3 @@ def _place(row: tuple[Any, ...]) -> Place:
     number, where, fields, content, problem, key, *work = row
     new = ItemRow(key, "new") if key else None
     return Place(number, where, fields, content, problem, new if work[0] is None else ItemRow(*work))
-
-
-def _one(db: sqlite3.Connection, query: str, *values: object) -> Any:
-    row = db.execute(query, values).fetchone()
-    return row[0] if row else None

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AnyEvent, Envelope, encode, kind
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import ENDED
-from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.sanitize import map_strings, sanitize_line
 from friday_cli.core.text.session_title import session_title
 
 from . import delegations
@@ -134,13 +134,7 @@ def _body(event: AnyEvent) -> str:
 
 def encodable(value: Any) -> Any:
     """`value` with what UTF-8 cannot encode (lone surrogates) replaced in all its strings."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {encodable(name): encodable(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [encodable(item) for item in value]
-    return value
+    return map_strings(value, lambda text: text.encode("utf-8", "replace").decode())
 
 
 def _usage(usage: Usage) -> tuple[int, int, int, int, int, float | None]:

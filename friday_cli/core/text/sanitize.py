@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from .known_keys import mask_keys
@@ -123,12 +124,17 @@ def mask(text: str) -> str:
     return text
 
 
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with `change` applied to each string in it, including the keys of objects. A tuple becomes a list."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {map_strings(name, change): map_strings(item, change) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [map_strings(item, change) for item in value]
+    return value
+
+
 def clean(value: Any) -> Any:
     """`value` with all strings in it, including the keys of objects, sanitized and masked."""
-    if isinstance(value, str):
-        return mask(sanitize(value))
-    if isinstance(value, dict):
-        return {clean(name): clean(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(item) for item in value]
-    return value
+    return map_strings(value, lambda text: mask(sanitize(text)))

@@ -13,11 +13,11 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.lazy_regex import pattern
-from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.system.paths import config_dir
 
 from .. import frontmatter, trust
+from ..lookup_errors import in_one_line, unknown_name
 from ..plugins.find import find_plugins
 from ..skills.files import home_folder
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
@@ -30,8 +30,6 @@ _OWN_KEYS = pattern(
     re.M,
 )
 """Keys that no other tool has."""
-MAX_NAMES = 40
-"""Names of profiles in an error."""
 MAX_FILES = 10_000
 """Files that are checked in a folder."""
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
@@ -48,11 +46,7 @@ class Profiles(msgspec.Struct, frozen=True):
 
     def problem_notices(self) -> tuple[str, ...]:
         """The problems in one line, however many there are; () without any."""
-        if len(self.problems) <= 1:
-            return tuple(map(str, self.problems))
-        first = self.problems[0]
-        where = f"{len(self.problems)} problems in profile files, such as {Path(first.path).name}"
-        return (f"{where}: {sanitize_line(first.problem, 100)} `friday profiles check` shows all.",)
+        return in_one_line(self.problems, "profile files", lambda path: path.name, "friday profiles check")
 
     def names(self) -> tuple[str, ...]:
         """Every name, sorted."""
@@ -62,16 +56,8 @@ class Profiles(msgspec.Struct, frozen=True):
         """The profile `name`. Raises UsageError with the closest match and all names."""
         if (profile := self.found.get(name)) is not None:
             return profile
-        close = closest_match(name.lower(), self.found)
-        hint = f"Did you mean {close}? " if close else ""
-        for problem in self.problems:
-            if Path(problem.path).stem == name:
-                hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
-        names = self.names()
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        raise UsageError(
-            f"There is no profile {name!r}.", hint=f"{hint}Available: {', '.join(names[:MAX_NAMES])}{more}."
-        )
+        problem = next((found for found in reversed(self.problems) if Path(found.path).stem == name), None)
+        raise unknown_name("profile", name, self.names(), problem)
 
     def named(self, name: str) -> Profile:
         """As `get`, for a name that a person gave: also one of the profiles of external agents that come with Friday. Those are

@@ -9,16 +9,12 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.core.text.suggest import closest_match
 
 from .. import frontmatter, trust
+from ..lookup_errors import in_one_line, unknown_name
 from ..plugins.find import find_plugins
 from . import files
 from .skill import Origin, ParsedSkill, Skill
-
-MAX_NAMES = 40
-"""Names of skills in an error."""
 
 
 class Skills(msgspec.Struct, frozen=True):
@@ -33,22 +29,17 @@ class Skills(msgspec.Struct, frozen=True):
         """The skill `name`. Raises UsageError with the closest match and all names."""
         if (skill := self.found.get(name)) is not None:
             return skill
-        close = closest_match(name.lower(), self.found)
-        hint = f"Did you mean {close}? " if close else ""
-        for problem in self.problems:
-            if Path(problem.path).parent.name == name:
-                hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
-        more = f" and {len(self.found) - MAX_NAMES} more" if len(self.found) > MAX_NAMES else ""
-        names = ", ".join(list(self.found)[:MAX_NAMES]) or "none"
-        raise UsageError(f"There is no skill {name!r}.", hint=f"{hint}Available: {names}{more}.")
+        problem = next((found for found in reversed(self.problems) if _name_of(Path(found.path)) == name), None)
+        raise unknown_name("skill", name, list(self.found), problem)
 
     def problem_notices(self) -> tuple[str, ...]:
         """The problems in one line, however many there are; () without any."""
-        if len(self.problems) <= 1:
-            return tuple(map(str, self.problems))
-        first = self.problems[0]
-        where = f"{len(self.problems)} problems in skills, such as {Path(first.path).parent.name}"
-        return (f"{where}: {sanitize_line(first.problem, 100)} `friday skills check` shows all.",)
+        return in_one_line(self.problems, "skills", _name_of, "friday skills check")
+
+
+def _name_of(path: Path) -> str:
+    """The name of the skill that a file belongs to."""
+    return path.parent.name
 
 
 def load(folder: Path, project: trust.Trust | None = None, env: Mapping[str, str] | None = None) -> Skills:

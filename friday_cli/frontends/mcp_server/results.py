@@ -14,7 +14,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.subagents.node import AgentSummary
-from friday_cli.core.text.sanitize import mask, sanitize
+from friday_cli.core.text.sanitize import clean, mask, sanitize
 from friday_cli.tools.delegate.report import report
 from friday_cli.view import AgentView, SessionView, ToolRun, not_started, worktree_text
 
@@ -42,7 +42,7 @@ def delegation_result(
 def result(text: str, data: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
     """A result with a text and data, both without control characters and keys."""
     content = TextContent(text=mask(sanitize(text)))
-    return CallToolResult(content=[content], structured_content=_clean(data), is_error=is_error)
+    return CallToolResult(content=[content], structured_content=clean(data), is_error=is_error)
 
 
 def failure(text: str) -> CallToolResult:
@@ -147,12 +147,3 @@ def _schema(run: ToolRun, index: int, batch: bool) -> bool:
     if not isinstance(tasks, list) or len(tasks) != len(run.agents):  # one was not started
         return False
     return isinstance(tasks[index], dict) and bool(tasks[index].get("schema"))
-
-
-def _clean(value: Any) -> Any:
-    """`value` with all strings in it sanitized and masked."""
-    if isinstance(value, str):
-        return mask(sanitize(value))
-    if isinstance(value, dict):
-        return {str(_clean(name)): _clean(item) for name, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, (list, tuple)) else value

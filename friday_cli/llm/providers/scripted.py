@@ -24,6 +24,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ from friday_cli.core.protocol.provider import (
     ThinkingChunk,
     estimate_request,
 )
+from friday_cli.core.text.sanitize import map_strings
 
 from ..transport.tool_arguments import call_of
 from .scenario import AgentScript, Scenario, ScriptedCall, ScriptedTurn
@@ -181,12 +183,13 @@ def _message_text(message: Message) -> str:
 def _fill_turn(turn: ScriptedTurn, script: AgentScript, request: Request) -> ScriptedTurn:
     """`turn` with the default `wrap_up` of its script and all placeholders replaced."""
     text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
+    fill = partial(_fill, request=request)
     return msgspec.structs.replace(
         turn,
-        text=_fill(text, request),
-        thinking=_fill(turn.thinking, request),
-        wrap_up=_fill(script.wrap_up if turn.wrap_up is None else turn.wrap_up, request),
-        calls=tuple(msgspec.structs.replace(call, arguments=_fill_all(call.arguments, request)) for call in turn.calls),
+        text=fill(text),
+        thinking=fill(turn.thinking),
+        wrap_up=fill(script.wrap_up if turn.wrap_up is None else turn.wrap_up),
+        calls=tuple(msgspec.structs.replace(call, arguments=map_strings(call.arguments, fill)) for call in turn.calls),
     )
 
 
@@ -208,13 +211,3 @@ def _fill(text: str, request: Request) -> str:
         return results[index].text if -len(results) <= index < len(results) else found[0]
 
     return _PLACEHOLDER.sub(value, text)
-
-
-def _fill_all(value: Any, request: Request) -> Any:
-    if isinstance(value, str):
-        return _fill(value, request)
-    if isinstance(value, dict):
-        return {key: _fill_all(item, request) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_fill_all(item, request) for item in value]
-    return value

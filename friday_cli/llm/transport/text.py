@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import map_strings
 
 _HTML = pattern(r"\s*(<!doctype|<html|<head|<body|<\?xml|<center|<h1)", re.I)
 _TITLE = pattern(r"<title[^>]*>(.*?)</title>", re.I | re.S)
@@ -53,13 +54,7 @@ def replace_surrogates(text: str) -> str:
 
 def replace_surrogates_in(value: Any) -> Any:
     """`value` with `replace_surrogates` applied to every string in it, including dict keys."""
-    if isinstance(value, str):
-        return replace_surrogates(value)
-    if isinstance(value, dict):
-        return {replace_surrogates_in(k): replace_surrogates_in(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [replace_surrogates_in(v) for v in value]
-    return value
+    return map_strings(value, replace_surrogates)
 
 
 def deeper_than(value: Any, limit: int) -> bool:
