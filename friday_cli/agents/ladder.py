@@ -1,4 +1,4 @@
-"""The ladder of a profile (`models` and `check`): a cheap model works first; only where the check fails a dearer one goes on."""
+"""The ladder of a profile (`models` and `check`): a cheap model works first; only where the check fails an expensive one goes on."""
 
 from __future__ import annotations
 

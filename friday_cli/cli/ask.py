@@ -20,9 +20,7 @@ that needs your permission is denied, reported to the model, and listed at the e
 Exit codes: 0 answered, 1 failed, 2 usage error, 3 no model configured, 4 no answer because calls were denied,
 5 limit reached, 75 temporary failure, 130 interrupted."""
 
-_PROMPT = typer.Argument(
-    None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.", show_default=False
-)
+_PROMPT = typer.Argument(None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.")
 
 
 def register(app: typer.Typer, _: str) -> None:

@@ -22,10 +22,7 @@ MAX_KEY_CHARS = 10_000
 """Longest key."""
 
 _PROVIDER = typer.Argument(
-    metavar="PROVIDER",
-    help="The service, such as anthropic or openai.",
-    autocompletion=completion.providers,
-    show_default=False,
+    metavar="PROVIDER", help="The service, such as anthropic or openai.", autocompletion=completion.providers
 )
 
 

@@ -28,8 +28,8 @@ from .session_lookup import read, refuse_agent
 from .sessions_replay import show_divergence
 
 FROM = typer.Option(str(FOLDER), "--from", metavar="FOLDER", help="Where the cassettes are.")
-CASSETTE = typer.Argument(metavar="NAME", help="The cassette.", show_default=False)
-ONE = typer.Argument("", metavar="NAME", help="One cassette; default: all.", show_default=False)
+CASSETTE = typer.Argument(metavar="NAME", help="The cassette.")
+ONE = typer.Argument("", metavar="NAME", help="One cassette; default: all.")
 LISTED = 5
 """Cassettes that are named for one change."""
 

@@ -29,10 +29,7 @@ from .project_context import load_context
 from .session_args import JSON
 
 _KEY = typer.Argument(
-    metavar="KEY",
-    help="A setting, such as model or limits.max_cost.",
-    autocompletion=completion.settings,
-    show_default=False,
+    metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=completion.settings
 )
 SCHEMAS = {
     "config": ("friday_cli.config.json_schema", "settings_schema"),
@@ -104,9 +101,7 @@ def get(key: str = _KEY) -> None:
 def set_(
     key: str = _KEY,
     value: str = typer.Argument(
-        metavar="VALUE",
-        help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.',
-        show_default=False,
+        metavar="VALUE", help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.'
     ),
 ) -> None:
     """Change one setting in your file. The rest of the file is kept, with its comments."""
@@ -145,9 +140,7 @@ def edit() -> None:
 
 def schema(
     name: Literal["config", "mcp", "lsp", "hooks"] = typer.Argument(
-        metavar="config|mcp|lsp|hooks",
-        help="The file: config.toml, mcp.json, lsp.json or hooks.json.",
-        show_default=False,
+        metavar="config|mcp|lsp|hooks", help="The file: config.toml, mcp.json, lsp.json or hooks.json."
     ),
 ) -> None:
     """Print the JSON Schema of a file, for editors.

@@ -58,15 +58,11 @@ def list_(as_json: bool = JSON) -> None:
 
 
 def run_test(
-    event: str = typer.Argument(metavar="EVENT", help="The event, such as PreToolUse.", show_default=False),
+    event: str = typer.Argument(metavar="EVENT", help="The event, such as PreToolUse."),
     agent: str = typer.Option("a", "--agent", metavar="PATH", help="The agent: a, or a sub-agent such as a.1."),
     profile: str = typer.Option("friday", "--profile", metavar="NAME", help="The profile of the agent."),
     given: str = typer.Option(
-        "",
-        "--input",
-        metavar="FILE",
-        help="A JSON object to change the example with; - is standard input.",
-        show_default=False,
+        "", "--input", metavar="FILE", help="A JSON object to change the example with; - is standard input."
     ),
     as_json: bool = JSON,
 ) -> None:

@@ -21,7 +21,7 @@ from .help import HelpCommand
 from .project_context import load_context
 from .session_args import JSON
 
-_ASSISTANT = typer.Argument(metavar="claude|codex|opencode", help="The assistant.", show_default=False)
+_ASSISTANT = typer.Argument(metavar="claude|codex|opencode", help="The assistant.")
 
 
 def register(app: typer.Typer, about: str) -> None:

@@ -28,7 +28,7 @@ NOT_KNOWN = 6
 """The exit code if there is no answer."""
 MOST_FILES = 5_000
 """Files of a folder that are looked at."""
-_PATHS = typer.Argument([], metavar="PATH", help="Files or folders. Default: this folder.", show_default=False)
+_PATHS = typer.Argument([], metavar="PATH", help="Files or folders. Default: this folder.")
 _TRUST = typer.Option(
     False, "--trust", help="Treat the folder as trusted: servers read its settings and run its plugins."
 )
@@ -95,9 +95,7 @@ def _state(context: ProjectContext, project: Trust, *, chosen: bool) -> str:
 
 def check(
     paths: list[str] = _PATHS,
-    since: str = typer.Option(
-        "", "--since", metavar="REF", help="Show only problems that are new since a commit.", show_default=False
-    ),
+    since: str = typer.Option("", "--since", metavar="REF", help="Show only problems that are new since a commit."),
     wait: float = typer.Option(
         60.0, "--wait", metavar="SECONDS", help="How long to wait for an answer.", min=0.1, max=3600
     ),

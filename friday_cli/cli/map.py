@@ -50,12 +50,9 @@ def register(app: typer.Typer, _: str) -> None:
         raise typer.Exit(_map(values))
 
     what = typer.Argument(
-        None,
-        metavar="PROFILE",
-        help="Profile of the agents; or status, results, report, retry, cancel.",
-        show_default=False,
+        None, metavar="PROFILE", help="Profile of the agents; or status, results, report, retry, cancel."
     )
-    batch = typer.Argument(None, metavar="ID", help="The batch, for all but PROFILE.", show_default=False)
+    batch = typer.Argument(None, metavar="ID", help="The batch, for all but PROFILE.")
     set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
     app.command("map", cls=HelpCommand, help=HELP)(command)
 

@@ -159,7 +159,7 @@ def job_of(values: dict[str, Any], folder: str) -> MapJob:
 
 
 def _source(values: dict[str, Any], folder: str) -> tuple[Source, str]:
-    """What names the items, and how. Raises UsageError."""
+    """The option that names the items (`items`, `glob` or `over`) and its value. Raises UsageError."""
     items, pattern = values["items"], values["glob"]
     if values["query"] is not None and items is None:
         raise UsageError("--query needs --items with a SQLite file.")

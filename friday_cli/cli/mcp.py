@@ -29,12 +29,10 @@ from .mcp_lookup import NAME, find, untrusted_note
 from .project_context import load_context
 from .session_args import JSON
 
-_NEW = typer.Argument(metavar="NAME", help="Its name: letters, digits, - and _.", show_default=False)
+_NEW = typer.Argument(metavar="NAME", help="Its name: letters, digits, - and _.")
 _PROJECT = typer.Option(False, "--project", help="In .mcp.json of this project instead of your mcp.json.")
 _WORDS = typer.Argument(
-    metavar="URL | -- PROGRAM [ARGUMENTS]",
-    help="An address, or a program with its arguments after --.",
-    show_default=False,
+    metavar="URL | -- PROGRAM [ARGUMENTS]", help="An address, or a program with its arguments after --."
 )
 _ENV = typer.Option([], "--env", "-e", metavar="KEY=VALUE", help="A variable of the program; may be repeated.")
 _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HTTP header; may be repeated.")
@@ -190,7 +188,7 @@ def add(
 
 def add_json(
     name: str = _NEW,
-    text: str = typer.Argument(metavar="JSON", help="The entry, as in mcp.json.", show_default=False),
+    text: str = typer.Argument(metavar="JSON", help="The entry, as in mcp.json."),
     project: bool = _PROJECT,
 ) -> None:
     """Add an MCP server from the JSON of its entry."""

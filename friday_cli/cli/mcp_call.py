@@ -45,10 +45,8 @@ def tools(name: str = NAME, refresh: bool = _REFRESH, as_json: bool = JSON) -> N
 
 def call(
     name: str = NAME,
-    tool: str = typer.Argument(
-        metavar="TOOL", help="The tool, with or without mcp__NAME__ before it.", show_default=False
-    ),
-    arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object.", show_default=False),
+    tool: str = typer.Argument(metavar="TOOL", help="The tool, with or without mcp__NAME__ before it."),
+    arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object."),
 ) -> None:
     """Call a tool of an MCP server yourself. No agent takes part, and no permission rule is checked.
 

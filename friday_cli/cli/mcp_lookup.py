@@ -15,7 +15,7 @@ from friday_cli.system.paths import with_tilde, working_folder
 from . import completion
 from .project_context import load_context
 
-NAME = typer.Argument(metavar="NAME", help="The server.", autocompletion=completion.mcp_servers, show_default=False)
+NAME = typer.Argument(metavar="NAME", help="The server.", autocompletion=completion.mcp_servers)
 
 
 def untrusted_note() -> list[str]:

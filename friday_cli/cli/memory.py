@@ -17,9 +17,7 @@ from .help import add_family
 from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 
-_IDS = typer.Argument(
-    metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes, show_default=False
-)
+_IDS = typer.Argument(metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes)
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -58,9 +56,7 @@ def list_(
 
 
 def show(
-    number: str = typer.Argument(
-        metavar="ID", help="Number of the note.", autocompletion=completion.notes, show_default=False
-    ),
+    number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes),
     as_json: bool = JSON,
 ) -> None:
     """Show a note and its author."""

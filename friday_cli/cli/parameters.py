@@ -40,7 +40,7 @@ def set_parameters(
 
 def _parameter(option: Option, panel: str) -> inspect.Parameter:
     kind = Literal[option.choices] if option.choices else _TYPES.get(option.kind, str)
-    settings: dict[str, Any] = {"help": option.help, "rich_help_panel": panel, "show_default": False}
+    settings: dict[str, Any] = {"help": option.help, "rich_help_panel": panel}
     if option.metavar and not option.choices:
         settings["metavar"] = f"[{option.metavar}]" if option.kind == "maybe" else option.metavar
     if option.dest in _COMPLETIONS:

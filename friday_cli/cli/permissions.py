@@ -45,16 +45,9 @@ ONLY_LOOKS = (
 )
 _DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
-_MODE = typer.Option(
-    "", "--mode", metavar="MODE", help="Decide as in this mode: ask, edits, plan, auto or yolo.", show_default=False
-)
+_MODE = typer.Option("", "--mode", metavar="MODE", help="Decide as in this mode: ask, edits, plan, auto or yolo.")
 _PROFILE = typer.Option(
-    "",
-    "--profile",
-    metavar="NAME",
-    help="Decide for an agent with this profile.",
-    autocompletion=completion.profiles,
-    show_default=False,
+    "", "--profile", metavar="NAME", help="Decide for an agent with this profile.", autocompletion=completion.profiles
 )
 
 
@@ -84,9 +77,7 @@ def list_(as_json: bool = JSON) -> None:
 
 
 def explain(
-    call: str = typer.Argument(
-        metavar="CALL", help="A tool and its subject, such as 'bash: git -C / log | sh'.", show_default=False
-    ),
+    call: str = typer.Argument(metavar="CALL", help="A tool and its subject, such as 'bash: git -C / log | sh'."),
     mode: str = _MODE,
     profile: str = _PROFILE,
     as_json: bool = JSON,

@@ -59,7 +59,7 @@ def list_(as_json: bool = JSON) -> None:
 
 def add(
     source: str = typer.Argument(
-        metavar="SOURCE", help="A folder, a zip file, or a git address with a commit: URL@COMMIT.", show_default=False
+        metavar="SOURCE", help="A folder, a zip file, or a git address with a commit: URL@COMMIT."
     ),
     plugin: str = typer.Option("", "--plugin", metavar="NAME", help="The plugin of a marketplace in SOURCE."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Add it without asking."),
@@ -94,7 +94,7 @@ def add(
             output.remark(f"{'updated' if before is not None else 'added'} {found.name}")
 
 
-def remove(name: str = typer.Argument(metavar="NAME", help="The plugin.", show_default=False)) -> None:
+def remove(name: str = typer.Argument(metavar="NAME", help="The plugin.")) -> None:
     """Remove a plugin that you added. What its servers stored stays."""
     install.remove(name)
     output.remark(f"removed {name}")
@@ -102,7 +102,7 @@ def remove(name: str = typer.Argument(metavar="NAME", help="The plugin.", show_d
 
 def check(
     path: str | None = typer.Argument(
-        None, metavar="PATH", help="The folder of a plugin. Default: all that you added.", show_default=False
+        None, metavar="PATH", help="The folder of a plugin. Default: all that you added."
     ),
 ) -> None:
     """Check plugins: manifest, parts, and files that changed since. Exit code 2 if there are errors."""

@@ -65,9 +65,7 @@ def list_(as_json: bool = JSON) -> None:
 
 
 def show(
-    name: str = typer.Argument(
-        metavar="NAME", help="The profile.", autocompletion=completion.profiles, show_default=False
-    ),
+    name: str = typer.Argument(metavar="NAME", help="The profile.", autocompletion=completion.profiles),
 ) -> None:
     """Show the source, permissions and prompt of a profile."""
     profile = load_context().profiles().named(name)
@@ -81,10 +79,7 @@ def show(
 
 def check(
     path: str | None = typer.Argument(
-        None,
-        metavar="PATH",
-        help="A profile or a folder of profiles. Default: all usable ones.",
-        show_default=False,
+        None, metavar="PATH", help="A profile or a folder of profiles. Default: all usable ones."
     ),
 ) -> None:
     """Check profiles, and in PATH the commands of other programs too. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
@@ -133,7 +128,7 @@ def check(
 
 
 def new(
-    name: str = typer.Argument(metavar="NAME", help="Lower-case letters, digits, - and _.", show_default=False),
+    name: str = typer.Argument(metavar="NAME", help="Lower-case letters, digits, - and _."),
     project: bool = typer.Option(False, "--project", help="Create it for this project (.friday/profiles)."),
 ) -> None:
     """Create a profile from a template. An existing file is never overwritten."""

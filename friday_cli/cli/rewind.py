@@ -29,7 +29,7 @@ def rewind(
     name: str = NAME,
     *,
     to: int | None = typer.Option(
-        None, "--to", metavar="N", min=1, show_default=False, help="Go back to the state before your N-th message."
+        None, "--to", metavar="N", min=1, help="Go back to the state before your N-th message."
     ),
     files: bool = typer.Option(False, "--files", help="Restore only the files."),
     conversation: bool = typer.Option(False, "--conversation", help="Rewind only the conversation."),
@@ -67,9 +67,7 @@ def rewind(
 
 def diff(
     name: str = AGENT,
-    agent: str | None = typer.Option(
-        None, "--agent", metavar="PATH", help="Only changes of this agent, such as a.2.", show_default=False
-    ),
+    agent: str | None = typer.Option(None, "--agent", metavar="PATH", help="Only changes of this agent, such as a.2."),
     stat: bool = typer.Option(False, "--stat", help="Only file names and line counts."),
     as_json: bool = JSON,
 ) -> None:

@@ -7,22 +7,17 @@ import typer
 from . import completion
 
 NAME = typer.Argument(
-    metavar="ID",
-    help="The session: any unique prefix of its id.",
-    autocompletion=completion.sessions,
-    show_default=False,
+    metavar="ID", help="The session: any unique prefix of its id.", autocompletion=completion.sessions
 )
 AGENT = typer.Argument(
     metavar="ID",
     autocompletion=completion.sessions,
-    show_default=False,
     help="The session: any unique prefix of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
 )
 LAST = typer.Argument(
     "",
     metavar="ID",
     autocompletion=completion.sessions,
-    show_default=False,
     help="The session: any unique prefix of its id, default: the last one of this folder; ID:PATH names one of its agents.",
 )
 JSON = typer.Option(False, "--json", help="Print JSON for programs.")

@@ -54,12 +54,7 @@ def export(
     name: str = NAME,
     form: FormatName = FORM,
     file: str | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this file instead of standard output.",
-        show_default=False,
+        None, "--output", "-o", metavar="FILE", help="Write to this file instead of standard output."
     ),
 ) -> None:
     """Export a session, such as Markdown or a web page.
@@ -80,9 +75,7 @@ def export(
     remark(f"exported session {record.id[:8]} to {file}")
 
 
-def rename(
-    name: str = NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
-) -> None:
+def rename(name: str = NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.")) -> None:
     """Change the title of a session."""
     if not sanitize_line(title):
         raise UsageError("The title is empty.")

@@ -27,29 +27,17 @@ def fork(
     name: str = NAME,
     *,
     at: int | None = typer.Option(
-        None,
-        "--at",
-        metavar="N",
-        min=1,
-        show_default=False,
-        help="Copy only what came before your N-th message. Default: everything.",
+        None, "--at", metavar="N", min=1, help="Copy only what came before your N-th message. Default: everything."
     ),
     step: str = typer.Option(
         "",
         "--step",
         metavar="AGENT:N",
-        show_default=False,
         help="Copy what came before the N-th turn of an agent, with its files, and go on.",
     ),
-    model: str = typer.Option(
-        "", "--model", "-m", metavar="MODEL", show_default=False, help="With --step: the model that goes on."
-    ),
+    model: str = typer.Option("", "--model", "-m", metavar="MODEL", help="With --step: the model that goes on."),
     profile: str = typer.Option(
-        "",
-        "--profile",
-        metavar="NAME",
-        show_default=False,
-        help="With --step: the profile with which the main agent goes on.",
+        "", "--profile", metavar="NAME", help="With --step: the profile with which the main agent goes on."
     ),
     say: str = typer.Option("Continue.", "--say", metavar="TEXT", help="With --step: the message to go on with."),
     compare: bool = typer.Option(False, "--compare", help="With --step: compare the outcome with the original."),

@@ -76,7 +76,7 @@ def list_(as_json: bool = JSON) -> None:
         output.remark(f"{trust_status.reason} Not used: {pluralize(count, 'skill')}. Run `friday trust` to allow them.")
 
 
-def show(name: str = typer.Argument(metavar="NAME", help="The skill.", show_default=False)) -> None:
+def show(name: str = typer.Argument(metavar="NAME", help="The skill.")) -> None:
     """Show a skill as an agent reads it, its source and limits."""
     skill = _skills().get(name)
     loaded = skill.load()
@@ -102,7 +102,7 @@ def show(name: str = typer.Argument(metavar="NAME", help="The skill.", show_defa
 
 def check(
     path: str | None = typer.Argument(
-        None, metavar="PATH", help="A skill or a folder of skills. Default: all usable ones.", show_default=False
+        None, metavar="PATH", help="A skill or a folder of skills. Default: all usable ones."
     ),
 ) -> None:
     """Check skills. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing."""
@@ -123,7 +123,7 @@ def check(
 
 
 def new(
-    name: str = typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens.", show_default=False),
+    name: str = typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens."),
     project: bool = typer.Option(False, "--project", help="Create it for this project (.agents/skills)."),
 ) -> None:
     """Create a skill from a template. An existing file is never overwritten."""

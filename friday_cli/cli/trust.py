@@ -25,9 +25,7 @@ def register(app: typer.Typer, _: str) -> None:
 
 
 def trust(
-    path: str = typer.Argument(
-        ".", metavar="PATH", help="The project. Default: that of this folder.", show_default=False
-    ),
+    path: str = typer.Argument(".", metavar="PATH", help="A folder of the project."),
     revoke: bool = typer.Option(False, "--revoke", help="Stop trusting it."),
     listing: bool = typer.Option(False, "--list", help="List all decisions."),
     yes: bool = YES,

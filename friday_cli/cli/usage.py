@@ -24,7 +24,7 @@ from .session_args import JSON
 
 By = Literal["day", "model", "profile", "folder"]
 AXES: tuple[By, ...] = ("day", "model", "profile", "folder")
-_BY = typer.Option(None, "--by", help="Only one table: day, model, profile or folder.", show_default=False)
+_BY = typer.Option(None, "--by", help="Only one table: day, model, profile or folder.")
 BAR = 20
 """Columns of the longest bar."""
 DAYS = 30

@@ -34,7 +34,6 @@ from .session_args import JSON, YES
 _ID = typer.Argument(
     metavar="ID",
     autocompletion=completion.worktrees,
-    show_default=False,
     help="The worktree: a unique prefix of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
 )
 

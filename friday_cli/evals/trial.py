@@ -209,7 +209,7 @@ class TrialEngine:
         self._open.add(session)
         try:
             await asyncio.to_thread(begun.write_text, session.id)
-            await self._store.do(lambda db: started(db, self._store.folder, trial.key, f"{session.id}:a"))
+            await self._store.db.submit(lambda db: started(db, self._store.folder, trial.key, f"{session.id}:a"))
             outcome = await session.prompt(trial.task.task)
             view = SessionView.of(await session.history())
         finally:

@@ -16,7 +16,7 @@ class Cap(msgspec.Struct, frozen=True):
 
     @property
     def amounts(self) -> Amounts:
-        """What is reserved for it; 0 for a limit that there is not."""
+        """The tokens and US dollars to reserve for it; 0 where it has no limit."""
         return Amounts(float(self.tokens or 0), self.cost or 0.0)
 
     @property

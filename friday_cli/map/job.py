@@ -61,7 +61,7 @@ class MapJob(msgspec.Struct, frozen=True):
 
     @property
     def cap(self) -> Cap:
-        """What the batch may spend."""
+        """The most that the batch may spend, in US dollars and tokens."""
         return Cap(self.cost, self.tokens)
 
     @property

@@ -89,7 +89,7 @@ async def _agents(sessions: Store, session: str) -> list[StoredAgent] | None:
 
 
 async def _usual(store: MapStore, sessions: Store, batch: str) -> UsualRequest:
-    """What the replies that came were."""
+    """The usual request of a batch, from the replies in its newest sessions."""
     named, item = await store.usual(batch)
     found: list[tuple[_Began, Usage]] = []
     for session in named:

@@ -35,7 +35,7 @@ def state_of(place: Place) -> str:
 
 
 def receipt_line(place: Place) -> str:
-    """What became of an item, in one line."""
+    """The receipt of an item as one line."""
     row = place.row
     if row is None:
         return sanitize_line(f"{place.where}: {place.problem}", LINE)

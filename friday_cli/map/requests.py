@@ -62,12 +62,12 @@ class RequestStore:
     """The requests of a folder's deferred batches. All methods raise StoreError."""
 
     def __init__(self, store: MapStore) -> None:
-        self._store, self._folder = store, store.folder
+        self._db, self._folder = store.db, store.folder
 
     async def find(self, name: str) -> StoredRequest | None:
         """The request with a name."""
         query = "SELECT name, custom_id, state, sent, tries, reply, error FROM requests WHERE folder = ? AND name = ?"
-        found = await self._store.rows(query, self._folder, name)
+        found = await self._db.rows(query, self._folder, name)
         return StoredRequest(*found[0]) if found else None
 
     async def free(self, batch: str, cap: Cap) -> Cap:
@@ -79,7 +79,7 @@ class RequestStore:
             cost, more = db.execute(held, (batch,)).fetchone()
             return cap.left(spent + cost, tokens + more)
 
-        return await self._store.do(work)
+        return await self._db.submit(work)
 
     async def write(self, sent: SentBatch, requests: Sequence[tuple[str, str, Cap]]) -> None:
         """Record that requests are about to be sent: their names, their `custom_id`, and what they hold."""
@@ -98,7 +98,7 @@ class RequestStore:
                 ),
             )
 
-        await self._store.do(work)
+        await self._db.submit(work)
 
     async def update(self, local: str, *, remote: str = "", files: str = "", expires: float = 0.0) -> None:
         """Record what the service said of a batch; an empty value keeps what is there."""
@@ -106,7 +106,7 @@ class RequestStore:
             "UPDATE sent SET remote = CASE ? WHEN '' THEN remote ELSE ? END, files = CASE ? WHEN '' THEN files ELSE ? END,"
             " expires = max(expires, ?) WHERE local = ?"
         )
-        await self._store.change(query, remote, remote, files, files, expires, local)
+        await self._db.change(query, remote, remote, files, files, expires, local)
 
     async def open_batches(self, batch: str) -> list[SentBatch]:
         """The batches at the service that are not collected."""
@@ -114,18 +114,18 @@ class RequestStore:
             "SELECT local, batch, provider, remote, files, created, expires, count FROM sent WHERE folder = ? AND batch = ?"
             " AND open ORDER BY created"
         )
-        return [SentBatch(*row) for row in await self._store.rows(query, self._folder, batch)]
+        return [SentBatch(*row) for row in await self._db.rows(query, self._folder, batch)]
 
     async def known(self, remotes: Sequence[str]) -> set[str]:
         """Those of the ids of the service that are in the store."""
         marks = ", ".join("?" * len(remotes))
         query = f"SELECT remote FROM sent WHERE remote IN ({marks})"
-        return {row[0] for row in await self._store.rows(query, *remotes)}
+        return {row[0] for row in await self._db.rows(query, *remotes)}
 
     async def names(self, local: str) -> dict[str, str]:
         """The names of the requests of a batch that have no end, by their `custom_id`."""
         query = "SELECT custom_id, name FROM requests WHERE sent = ? AND state = 'sent'"
-        return dict(await self._store.rows(query, local))
+        return dict(await self._db.rows(query, local))
 
     async def collect(self, local: str, found: Sequence[Collected]) -> None:
         """Store results and charge them to their batch. A result that is stored already is ignored."""
@@ -144,12 +144,12 @@ class RequestStore:
                     charged = "UPDATE batches SET spent = spent + ?, tokens = tokens + ? WHERE id = (SELECT batch FROM sent WHERE local = ?)"
                     db.execute(charged, (cost, one.usage.billed, local))
 
-        await self._store.do(work)
+        await self._db.submit(work)
 
     async def used(self, local: str) -> Usage:
-        """What the replies of a batch cost that are stored."""
+        """The usage of all stored replies of a batch, with its cost in US dollars."""
         query = "SELECT usage, cost FROM requests WHERE sent = ? AND state = 'done' AND usage != ''"
-        rows = await self._store.rows(query, local)
+        rows = await self._db.rows(query, local)
         decode = msgspec.json.Decoder(Usage).decode
         return sum((decode(text) if text else Usage(cost_usd=cost) for text, cost in rows), NO_USAGE)
 
@@ -163,4 +163,4 @@ class RequestStore:
             )
             db.execute("UPDATE sent SET open = 0 WHERE local = ?", (local,))
 
-        await self._store.do(work)
+        await self._db.submit(work)

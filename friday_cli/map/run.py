@@ -54,7 +54,7 @@ class MapFrontend(Protocol):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What was read of a command before anything is opened."""
+    """A batch that was read and checked before its store and session are opened."""
 
     job: MapJob
     template: Template
@@ -106,7 +106,7 @@ def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
 
 
 async def open_engine(job: MapJob, options: Options, title: str, env: Mapping[str, str]) -> Engine:
-    """What runs the items of a batch. Raises FridayError."""
+    """The engine that runs the items of a batch. Raises FridayError."""
     if job.engine == "embedded":
         return await EmbeddedEngine.open(options, title, env)
     from .ray_engine import RayEngine  # imports Ray

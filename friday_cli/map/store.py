@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,7 +26,6 @@ from .charges import ItemRow
 from .job import MapJob, as_row
 from .sources import BatchItem
 
-T = TypeVar("T")
 DAY_S = 86_400.0
 Claim = Literal["claimed", "taken", "cancelled"]
 NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?, 0)"
@@ -133,22 +132,11 @@ class MapStore:
     def __init__(self, folder: str, env: Mapping[str, str]) -> None:
         self.folder = folder
         self._path: Path = data_dir(env) / "map.db"
-        self._writer = StoreWriter(self._path, opener=connect)
+        self.db = StoreWriter(self._path, opener=connect)
+        """Runs queries in its thread, each in a transaction of its own."""
 
     async def close(self) -> None:
-        await self._writer.close()
-
-    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in a transaction of its own."""
-        return await self._writer.submit(work)
-
-    async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows that a query finds."""
-        return await self.do(lambda db: db.execute(query, values).fetchall())
-
-    async def change(self, statement: str, *values: object) -> int:
-        """Execute a statement in a transaction of its own. Returns how many rows it changed."""
-        return await self.do(lambda db: db.execute(statement, values).rowcount)
+        await self.db.close()
 
     def own(self, batch: str) -> locks.Ownership:
         """The right to run a batch. Raises UsageError if another process runs it."""
@@ -172,7 +160,7 @@ class MapStore:
     async def begin(self, job: MapJob) -> BatchRow:
         """The batch of a job, made if there is none. An ended one stays so until `reopen`."""
         now = time.time()
-        await self.change(
+        await self.db.change(
             "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?, 0, 0) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
             " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
             *(job.id, self.folder, as_json(job), now, now, now),
@@ -181,7 +169,7 @@ class MapStore:
 
     async def reopen(self, batch: str) -> None:
         """Items of the batch are to be run. What it spent before it ended does not count for them."""
-        await self.do(lambda db: charges.reopen(db, self.folder, batch))
+        await self.db.submit(lambda db: charges.reopen(db, self.folder, batch))
 
     async def batch(self, prefix: str) -> BatchRow:
         """The batch of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
@@ -195,7 +183,7 @@ class MapStore:
 
     async def batches(self) -> list[BatchRow]:
         """The batches of the folder, the newest first."""
-        rows = await self.rows(
+        rows = await self.db.rows(
             "SELECT b.*, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = b.folder AND e.name = b.id), 0)"
             " FROM batches b WHERE folder = ? ORDER BY updated DESC",
             self.folder,
@@ -204,20 +192,20 @@ class MapStore:
 
     async def check(self) -> None:
         """Read all of the file. Raises DatabaseDamaged: a damaged one may look as if it had no batches."""
-        if await self.rows("PRAGMA quick_check(1)") != [("ok",)]:
+        if await self.db.rows("PRAGMA quick_check(1)") != [("ok",)]:
             raise DatabaseDamaged(self._path)
 
     async def end(self, batch: str, *, whole: bool, reason: str) -> None:
         """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
         await self.update(batch, reason=reason)
         state = "ended" if whole else "open"
-        await self.change("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", state, batch)
+        await self.db.change("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", state, batch)
 
     async def update(self, batch: str, **columns: Any) -> None:
         """Set columns of a batch."""
         names = ", ".join(f"{name} = ?" for name in columns)
         statement = f"UPDATE batches SET {names}, updated = ? WHERE id = ?"
-        await self.change(statement, *columns.values(), time.time(), batch)
+        await self.db.change(statement, *columns.values(), time.time(), batch)
 
     async def prune(self, days: float) -> None:
         """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all."""
@@ -237,13 +225,13 @@ class MapStore:
                     db.execute(f"DELETE FROM {table} WHERE batch NOT IN (SELECT id FROM batches)")
 
         if days > 0:
-            await self.do(work)
+            await self.db.submit(work)
 
     # ---- the items of a batch -----------------------------------------------------
 
     async def clear_places(self, batch: str) -> None:
         """Forget which items a batch had; their work is kept."""
-        await self.change("DELETE FROM places WHERE batch = ?", batch)
+        await self.db.change("DELETE FROM places WHERE batch = ?", batch)
 
     async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
         """Add items with the keys of their work, "" for one that cannot be used."""
@@ -258,11 +246,11 @@ class MapStore:
                 ),
             )
 
-        await self.do(work)
+        await self.db.submit(work)
 
     async def places(self, batch: str, after: int = -1, most: int = 200) -> list[Place]:
         """The next items of a batch with their work."""
-        rows = await self.rows(
+        rows = await self.db.rows(
             f"SELECT p.number, p.place, p.fields, p.content, p.problem, p.key, {COLUMNS} FROM places p LEFT JOIN items i"
             " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
             *(self.folder, batch, after, most),
@@ -271,7 +259,7 @@ class MapStore:
 
     async def counts(self, batch: str) -> Counts:
         """The items of a batch by state."""
-        rows = await self.rows(
+        rows = await self.db.rows(
             "SELECT CASE WHEN p.key = '' THEN 'skipped' WHEN coalesce(i.state, 'new') = 'new' THEN 'waiting' ELSE i.state END, count(*)"
             " FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key WHERE p.batch = ? GROUP BY 1",
             *(self.folder, batch),
@@ -280,7 +268,7 @@ class MapStore:
 
     async def left(self, batch: str) -> int:
         """How many different items of a batch are to be run."""
-        found = await self.rows(
+        found = await self.db.rows(
             "SELECT count(DISTINCT p.key) FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key"
             " WHERE p.batch = ? AND p.key != '' AND coalesce(i.state, 'new') IN ('new', 'waiting')",
             *(self.folder, batch),
@@ -291,7 +279,7 @@ class MapStore:
 
     async def item(self, key: str) -> ItemRow | None:
         """The work with a key."""
-        found = await self.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", self.folder, key)
+        found = await self.db.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", self.folder, key)
         return ItemRow(*found[0]) if found else None
 
     async def claim(self, key: str, *, batch: str, session: str, reserved: Cap) -> Claim:
@@ -310,25 +298,25 @@ class MapStore:
             )
             return "claimed" if changed.rowcount else "taken"
 
-        return await self.do(work)
+        return await self.db.submit(work)
 
     async def finish(self, row: ItemRow, batch: str) -> None:
         """Record how a try of an item ended, and charge it to the batch, once. `row.cost`, `row.estimated` and `row.tokens` are those
         of this try, which `row.session` made."""
-        await self.do(lambda db: charges.finish(db, self.folder, row, batch))
+        await self.db.submit(lambda db: charges.finish(db, self.folder, row, batch))
 
     async def running(self) -> list[ItemRow]:
         """The items of the folder whose try has no end in the store."""
-        rows = await self.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", self.folder)
+        rows = await self.db.rows(f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", self.folder)
         return [ItemRow(*row) for row in rows]
 
     async def usual(self, batch: str) -> tuple[list[str], tuple[int, float] | None]:
         """The newest sessions with items of a batch, and the mean tokens and US dollars of its done items; None without any."""
-        return await self.do(lambda db: charges.usual(db, self.folder, batch))
+        return await self.db.submit(lambda db: charges.usual(db, self.folder, batch))
 
     async def renew(self, batch: str) -> int:
         """Let the failed items of a batch be tried again. Returns their number."""
-        return await self.change(
+        return await self.db.change(
             "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
             " AND key IN (SELECT key FROM places WHERE batch = ?)",
             *(self.folder, batch),

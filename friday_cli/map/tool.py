@@ -240,5 +240,5 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
 def tool_maker(
     factory: AgentFactory, session: str, folder: Path, *, env: Mapping[str, str]
 ) -> Callable[[SubagentTree], Tool]:
-    """What makes the tool for the main agent of a tree."""
+    """The function that makes the tool for the main agent of a tree."""
     return lambda tree: BatchTool(tree, factory, session, folder, env=env).tool()

@@ -256,7 +256,7 @@ class ServerClient:
         return lines
 
     async def catalog(self) -> Catalog:
-        """What the server offers now."""
+        """Ask the server for its tools, resources and instructions."""
         client, offers = self._library, self._library.server_capabilities
         ttl = 0
         tools: list[types.Tool] = []

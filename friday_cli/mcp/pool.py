@@ -78,7 +78,7 @@ class _Server:
 
     @property
     def about(self) -> str:
-        """What it is for: the person's words, else the server's."""
+        """Its description: the person's words, else the server's."""
         return self.entry.description or (self.catalog.instructions if self.catalog is not None else "")
 
 
@@ -331,7 +331,7 @@ class ServerPool:
 
 
 def _difference(before: Catalog, after: Catalog) -> str:
-    """What changed, in one sentence."""
+    """The tools that came, went or changed, in one sentence."""
     old, new = {tool.name: tool for tool in before.tools}, {tool.name: tool for tool in after.tools}
     added, gone = len(new.keys() - old.keys()), len(old.keys() - new.keys())
     other = [name for name in old if name in new and old[name] != new[name]]

@@ -141,7 +141,7 @@ class _Collection:
         self._problems: list[str] = []
 
     def servers(self) -> Servers:
-        """What was collected."""
+        """The servers and problems collected so far."""
         return Servers(tuple(self._entries[name] for name in sorted(self._entries)), tuple(self._problems))
 
     def add_file(self, source: EntrySource, load: Callable[[], dict[str, Any]]) -> None:

@@ -53,7 +53,7 @@ class SessionLedger:
         )
 
     async def begin(self, held: Held) -> None:
-        await self._writer.submit(lambda db: db.execute("UPDATE holds SET begun = 1 WHERE number = ?", (held.number,)))
+        await self._writer.change("UPDATE holds SET begun = 1 WHERE number = ?", held.number)
 
     def end(self, held: Held, agent: str) -> None:
         self._ended.setdefault(agent, []).append(held.number)
@@ -61,7 +61,7 @@ class SessionLedger:
     async def close(self) -> None:
         """The session ends: it holds nothing any more."""
         if self._ended:
-            await self._writer.submit(lambda db: db.execute("DELETE FROM holds WHERE session = ?", (self.session,)))
+            await self._writer.change("DELETE FROM holds WHERE session = ?", self.session)
 
     # ---- batches at services: they hold what they may cost, whatever becomes of this process ----------------------
 

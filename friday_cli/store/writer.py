@@ -79,6 +79,14 @@ class StoreWriter:
         self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
 
+    async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows that a query finds. Raises StoreError."""
+        return await self.submit(lambda db: db.execute(query, values).fetchall())
+
+    async def change(self, statement: str, *values: object) -> int:
+        """Execute a statement. Returns how many rows it changed. Raises StoreError."""
+        return await self.submit(lambda db: db.execute(statement, values).rowcount)
+
     async def close(self) -> None:
         """Finish all submitted work, sync it to disk and close the file."""
         if not self._closed and self._thread is not None:

@@ -243,7 +243,7 @@ def _lines(words: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _facts(agent: AgentView, at: float) -> str:
-    """How long an agent worked, and what it cost."""
+    """The seconds that an agent worked and its cost in US dollars, as the end of its row."""
     return f"  {seconds(agent.active_s(at)):>7} {price(agent.model, agent.usage).removeprefix('cost '):>8}"
 
 

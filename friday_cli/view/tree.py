@@ -171,7 +171,7 @@ def status_text(state: SessionView, agent: AgentView, now: float | None = None) 
 
 
 def _waits(state: SessionView, agent: AgentView, now: float) -> str:
-    """What an agent with a waiting status waits for."""
+    """The reason why an agent waits, for its row of the tree."""
     if agent.status == "waiting_user":
         return "taken over by you" if agent.taken_over else "waits for you"
     if agent.status == "waiting_child":

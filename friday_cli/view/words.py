@@ -21,12 +21,12 @@ def speaker(item: MessageItem) -> str:
 
 
 def call_status(run: ToolRun) -> str:
-    """How a call stands or ended."""
+    """The state of a call in words: running, done, failed, refused."""
     return _STATUS.get(run.status, run.status)
 
 
 def exit_text(code: int | None) -> str:
-    """How a command ended."""
+    """The exit code of a command in words."""
     return "stopped" if code is None else f"exit {code}"
 
 

@@ -100,10 +100,17 @@ def test_links_between_pages_lead_somewhere() -> None:
     pages += sorted((PROJECT / "docs").rglob("*.md"))
     broken = []
     for file in pages:
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
-            if not (file.parent / target).exists():
-                broken.append(f"{file.relative_to(PROJECT)}: {target}")
+        for target, heading in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", file.read_text(encoding="utf-8")):
+            page = file.parent / target if target else file
+            if not page.exists() or (heading and page.suffix == ".md" and heading not in headings(page)):
+                broken.append(f"{file.relative_to(PROJECT)}: {target}#{heading}")
     assert not broken
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page as they are named in links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {re.sub(r"[^\w\- ]", "", row.lower()).replace(" ", "-") for row in re.findall(r"^#+ (.*)$", text, re.M)}
 
 
 def test_every_fault_was_played_and_none_failed() -> None:

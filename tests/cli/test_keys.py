@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from friday_cli.llm.models import catalog, local_servers
 from tests.cli.console import Console, plain
 from tests.servers.fake_model_server import Say, thinking
+from tests.servers.http import Handler, serving
 
 KEY = "sk-ant-canary-0123456789abcdefghij"
 
@@ -181,35 +180,23 @@ def test_an_old_table_of_models_is_reported(
 def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A loopback server that says what Ollama says; its model has a small window."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
+    class Ollama(Handler):
+        def found(self) -> None:
             found = {
                 "/api/tags": {"models": [{"name": "tiny:1b"}, {"name": "evil\x1b[31m"}]},
                 "/api/ps": {"models": [{"name": "tiny:1b", "context_length": 4096}]},
                 "/api/show": {"capabilities": ["completion", "tools"]},
             }
-            body = json.dumps(found.get(self.path, {})).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(found.get(self.path, {}))
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = found
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{server.server_port}")
     monkeypatch.setenv("LM_STUDIO_API_BASE", "http://127.0.0.1:9")
     for asking in (local_servers.probe, local_servers.ask):
         monkeypatch.setitem(asking.__kwdefaults__, "seconds", 30.0)
-    yield
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Ollama) as url:
+        monkeypatch.setenv("OLLAMA_HOST", url.removeprefix("http://"))
+        yield
 
 
 @pytest.mark.usefixtures("ollama")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from tests.counterparts.peer_model import _chat, _messages
+from tests.servers.http import Handler, serving
 
 WRITERS = ("Write", "write", "write_file")
 SHELLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell")
@@ -63,14 +63,11 @@ def _tool_names(body: dict[str, Any]) -> list[str]:
     return [name for name in found if name]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: AgentsModel
 
-    def log_message(self, *words: Any) -> None:
-        """Nothing on standard error."""
-
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        body = json.loads(self.body() or b"{}")
         self.server.keys.add(
             self.headers.get("x-api-key")
             or self.headers.get("x-goog-api-key")
@@ -78,30 +75,21 @@ class _Handler(BaseHTTPRequestHandler):
         )
         path, model = self.path, str(body.get("model", ""))
         if "count_tokens" in path or "countTokens" in path:
-            self._send("application/json", json.dumps({"input_tokens": 1, "totalTokens": 1}))
+            self.answer({"input_tokens": 1, "totalTokens": 1})
             return
         text, call = self.server.reply(body)
         if "/messages" in path:
-            self._send("text/event-stream", _messages(text, call, model))
+            self.answer(_messages(text, call, model), kind="text/event-stream")
         elif "/responses" in path:
-            self._send("text/event-stream", _responses(text, call, model))
+            self.answer(_responses(text, call, model), kind="text/event-stream")
         elif "enerateContent" in path:
             document = _gemini(text, call)
-            streamed = "stream" in path
-            self._send(
-                "text/event-stream" if streamed else "application/json",
-                f"data: {json.dumps(document)}\r\n\r\n" if streamed else json.dumps(document),
-            )
+            if "stream" in path:
+                self.answer(f"data: {json.dumps(document)}\r\n\r\n", kind="text/event-stream")
+            else:
+                self.answer(document)
         else:
-            self._send("text/event-stream", _chat(text, call, model))
-
-    def _send(self, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+            self.answer(_chat(text, call, model), kind="text/event-stream")
 
 
 def _responses(text: str, call: Call | None, model: str) -> str:
@@ -151,9 +139,5 @@ def _gemini(text: str, call: Call | None) -> dict[str, Any]:
 def agents_model(command: str) -> Iterator[AgentsModel]:
     """The model, for the time of the block."""
     model = AgentsModel(command)
-    threading.Thread(target=model.serve_forever, daemon=True).start()
-    try:
+    with serving(model):
         yield model
-    finally:
-        model.shutdown()
-        model.server_close()

@@ -10,15 +10,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from friday_cli.view.reports import FORMATS, RecordedSession
 from tests.scenarios import numbered, tree
+from tests.servers.http import Handler, serving
 from tests.view.hostile import HOSTILE
 from tests.view.test_pages import everywhere
 
@@ -121,25 +120,14 @@ def _served(page: str) -> Iterator[tuple[str, list[str]]]:
     """The address of a page, and the paths that were asked for. `PORT` in the page becomes the port of its own server."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Page(Handler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            body = page.replace("PORT", str(server.server_address[1])).encode() if self.path == "/" else b""
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            port = url.rpartition(":")[2]
+            self.answer(page.replace("PORT", port) if self.path == "/" else "", kind="text/html; charset=utf-8")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/", asked
-    finally:
-        server.shutdown()
+    with serving(Page) as url:
+        yield f"{url}/", asked
 
 
 if __name__ == "__main__":

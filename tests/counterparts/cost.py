@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm.models import prices
 from tests.counterparts.install import installed
+from tests.servers.http import Handler, serving
 from tests.servers.prompt_cache import PromptCache
 
 PACKAGES = ("@anthropic-ai/claude-code", "opencode-ai")
@@ -100,32 +101,21 @@ class Billing(ThreadingHTTPServer):
         return sum(prices.cost("anthropic", model, usage) or 0.0 for model, usage in self.usages)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Billing
 
-    def log_message(self, *words: Any) -> None:
-        """Nothing on standard error."""
-
     def do_GET(self) -> None:
-        self._send("application/json", json.dumps({"data": []}))
+        self.answer({"data": []})
 
     def do_HEAD(self) -> None:
-        self._send("text/plain", "")
+        self.answer("", kind="text/plain")
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        body = json.loads(self.body() or b"{}")
         if "count_tokens" in self.path or "messages" not in body:
-            return self._send("application/json", json.dumps({"input_tokens": 100}))
+            return self.answer({"input_tokens": 100})
         lines = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in self.server.events(body))
-        self._send("text/event-stream", "".join(lines))
-
-    def _send(self, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer("".join(lines), kind="text/event-stream")
 
 
 def _plain(body: dict[str, Any]) -> dict[str, Any]:
@@ -149,12 +139,8 @@ def project(calls: int) -> Iterator[tuple[Path, Path, Billing]]:
             text = "\n".join(f"{number}: line {line} of a file with words in it" for line in range(25))
             (folder / f"{number // calls:02}-{number % calls:02}.txt").write_text(text)
         service = Billing(folder, calls)
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        try:
+        with serving(service):
             yield folder, home, service
-        finally:
-            service.shutdown()
-            service.server_close()
 
 
 def friday(folder: Path, home: Path, url: str) -> tuple[list[str], dict[str, str]]:

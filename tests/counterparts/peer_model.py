@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.servers.http import Handler, serving
 
 Step = tuple[str, dict[str, Any]] | Callable[[list[str]], tuple[str, dict[str, Any]]]
 """A tool with its arguments, or a function that makes them from the results so far."""
@@ -66,34 +67,23 @@ def id_in(text: str) -> str:
     return found[0]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: PeerModel
 
-    def log_message(self, *words: Any) -> None:
-        """Nothing on standard error."""
-
     def do_GET(self) -> None:
-        self._send("application/json", json.dumps({"data": []}))
+        self.answer({"data": []})
 
     def do_HEAD(self) -> None:
-        self._send("text/plain", "")
+        self.answer("", kind="text/plain")
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        body = json.loads(self.body() or b"{}")
         if "count_tokens" in self.path:
-            self._send("application/json", json.dumps({"input_tokens": 100}))
+            self.answer({"input_tokens": 100})
         elif "/messages" in self.path:
-            self._send("text/event-stream", _messages(*self.server.reply(body), body.get("model", "")))
+            self.answer(_messages(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
         else:
-            self._send("text/event-stream", _chat(*self.server.reply(body), body.get("model", "")))
-
-    def _send(self, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+            self.answer(_chat(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
 
 
 def _messages(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
@@ -145,9 +135,5 @@ def _chat(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str
 def peer_model(steps: Sequence[Step]) -> Iterator[PeerModel]:
     """The model, for the time of the block."""
     model = PeerModel(steps)
-    threading.Thread(target=model.serve_forever, daemon=True).start()
-    try:
+    with serving(model):
         yield model
-    finally:
-        model.shutdown()
-        model.server_close()

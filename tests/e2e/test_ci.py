@@ -7,10 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ from friday_cli.session import open_context
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.e2e.friday import ROOT, CommandResult, Friday
 from tests.servers.fake_model_server import Say, Turn
+from tests.servers.http import Handler, serving
 
 ACTION = ROOT / ".ci/action"
 KEY_VALUE = "sk-canary-0123456789abcdefghij"
@@ -266,33 +263,12 @@ def act(friday: Friday, brain_url: str, event: dict[str, Any], tmp_path: Path, *
     return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
-class Collaborators(BaseHTTPRequestHandler):
+class Collaborators(Handler):
     """GitHub's answer on the rights of a person."""
 
     def do_GET(self) -> None:
         person = self.path.split("/")[-2]
-        body = json.dumps({"permission": "write" if person == "ann" else "read"}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def github() -> Iterator[str]:
-    """The address of a server that knows who may write."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Collaborators)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        self.answer({"permission": "write" if person == "ann" else "read"})
 
 
 def test_a_hostile_pull_request_cannot_steer_spend_or_see_a_key(pull_request: Friday, tmp_path: Path) -> None:
@@ -301,7 +277,7 @@ def test_a_hostile_pull_request_cannot_steer_spend_or_see_a_key(pull_request: Fr
     title = "$(touch hostile-ran) `touch hostile-ran` ${{ secrets.KEY }} @/etc/passwd"
     (tmp_path / "title.txt").write_text(title, encoding="utf-8")
     event = {"pull_request": {"title": title, "base": {"sha": base}}}
-    with github() as url, friday.meets(answer) as model_server:
+    with serving(Collaborators) as url, friday.meets(answer) as model_server:
         with friday.config.open("a", encoding="utf-8") as file:
             file.write("[providers.anthropic.prices]\ninput = 10.0\noutput = 10.0\n")
         friday.env.pop("ANTHROPIC_API_KEY")
@@ -346,7 +322,7 @@ def test_a_hostile_pull_request_cannot_steer_spend_or_see_a_key(pull_request: Fr
 def test_the_action_refuses(
     friday: Friday, tmp_path: Path, given: dict[str, str], event: dict[str, Any], told: str
 ) -> None:
-    with github() as url:
+    with serving(Collaborators) as url:
         ran = act(friday, url, event, tmp_path, **{"INPUT_PROMPT": "go", **given})
     assert ran.code == 2
     assert told in ran.out + ran.err
@@ -354,7 +330,7 @@ def test_the_action_refuses(
 
 def test_the_action_reads_no_prompt_behind_a_link_of_the_checkout(friday: Friday, tmp_path: Path) -> None:
     (friday.project / "prompt.txt").symlink_to("/proc/self/environ")
-    with github() as url:
+    with serving(Collaborators) as url:
         ran = act(friday, url, {}, tmp_path, INPUT_PROMPT_FILE="prompt.txt")
     assert (ran.code, "leads through a link to another file" in ran.out) == (2, True), ran
 

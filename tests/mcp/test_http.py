@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from friday_cli.mcp import elicitation
 from friday_cli.mcp.catalog import Catalog, OfferedTool
 from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection, ServerError
 from friday_cli.mcp.entry import ServerEntry
+from tests.servers.http import Handler, serving
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 DISCOVERED = {
@@ -52,30 +52,18 @@ def asked() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """A server's address, and the method and the header `Mcp-Param-Region` of each request."""
     seen: list[tuple[str, str]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Called(Handler):
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.body())
             seen.append((request["method"], self.headers.get("Mcp-Param-Region", "")))
             result = {"resultType": "complete", **ANSWERS[request["method"]]}
             data = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
             body, head = answered(str(request["params"].get("name")), data)
-            self.send_response(200)
-            for name, value in (head | {"Content-Length": str(len(body))}).items():
-                self.send_header(name, value)
-            self.end_headers()
             with suppress(ConnectionError):  # a long answer is not read to its end
-                self.wfile.write(body)
+                self.answer(body, **head)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/mcp", seen
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Called) as url:
+        yield f"{url}/mcp", seen
 
 
 async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tuple[str, str]]]) -> None:
@@ -175,9 +163,9 @@ def asking() -> Iterator[str]:
     """The address of a server with a handshake that asks in each of two calls, on the stream of that call, once both are open."""
     both, answers = threading.Barrier(2), {name: threading.Event() for name in ("one", "two")}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Asking(Handler):
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.body())
             key, method = request.get("id"), request.get("method")
             if method == "tools/call":
                 self.called(key, request["params"]["name"])
@@ -193,7 +181,7 @@ def asking() -> Iterator[str]:
                 tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in answers]}
                 known = {"initialize": {"result": about}, "tools/list": {"result": tools}}
                 outcome = known.get(method, {"error": {"code": -32601, "message": "no"}})
-                self.answer(json.dumps({"jsonrpc": "2.0", "id": key, **outcome}).encode(), 202 if key is None else 200)
+                self.answer({"jsonrpc": "2.0", "id": key, **outcome}, 202 if key is None else 200)
 
         def called(self, key: int, name: str) -> None:
             both.wait(20)
@@ -209,25 +197,8 @@ def asking() -> Iterator[str]:
             self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
             self.wfile.flush()
 
-        def answer(self, body: bytes, status: int) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Asking) as url:
+        yield f"{url}/"
 
 
 async def test_over_http_a_question_is_that_of_the_call_on_whose_stream_it_comes(asking: str) -> None:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
+
+from .http import Handler, serving
 
 PRICE = (1.0, 5.0)
 """US dollars per million tokens of input and output, of which a batch takes half."""
@@ -281,33 +282,17 @@ def batch_service() -> Iterator[BatchService]:
     """A service for the time of the block."""
     service = BatchService()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Requests(Handler):
         protocol_version = "HTTP/1.1"
 
         def _any(self) -> None:
-            content = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, data = service.answer(self.command, self.path, self.headers, content)
+            status, data = service.answer(self.command, self.path, self.headers, self.body())
             try:
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                self.answer(data, status)
             except OSError:  # the client was killed
                 self.close_connection = True
 
         do_GET = do_POST = do_DELETE = _any
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving(Requests) as service.url:
         yield service
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -13,9 +13,11 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from .http import Handler, serving
 
 
 class OAuthService:
@@ -125,7 +127,7 @@ class OAuthService:
 def oauth_server() -> Iterator[OAuthService]:
     """A running service on a free port of 127.0.0.1."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Requests(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -133,29 +135,14 @@ def oauth_server() -> Iterator[OAuthService]:
             self._answer(*service.get(parts.path, {n: v[0] for n, v in parse_qs(parts.query).items()}))
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self._answer(*service.post(self.path, body, self.headers.get("Authorization", "")))
+            self._answer(*service.post(self.path, self.body(), self.headers.get("Authorization", "")))
 
         def _answer(self, status: int, headers: dict[str, str], document: Any) -> None:
             service.requests.append(f"{self.command} {urlsplit(self.path).path} {status}")
-            data = b"" if document is None else json.dumps(document).encode()
-            self.send_response(status)
-            for name, value in {**headers, "Content-Type": "application/json", "Content-Length": len(data)}.items():
-                self.send_header(name, str(value))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(b"" if document is None else document, status, **headers)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
     server.daemon_threads = False
     service = OAuthService(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with serving(server):
         yield service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from .http import Handler, serving
 
 
 class Receiver:
@@ -57,9 +57,9 @@ def receiver(status: int = 200, answer: int = 0) -> Iterator[Receiver]:
     """A running collector."""
     here = Receiver(status, answer)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Collector(Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            body = self.body()
             if here.status == 200:
                 here.take(self.path, {n.lower(): v for n, v in self.headers.items()}, body)
             self.send_response(here.status)
@@ -69,16 +69,5 @@ def receiver(status: int = 200, answer: int = 0) -> Iterator[Receiver]:
                 while here.sent < here.answer:
                     here.sent += self.wfile.write(bytes(65_536))
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    here.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Collector) as here.url:
         yield here
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -25,7 +25,7 @@ class LastRequest(msgspec.Struct, frozen=True):
 
 
 def last_request(model: str, request: Request, usage: Usage, at: float) -> LastRequest:
-    """What `broken_prefix` compares the next request with."""
+    """The facts of a request with which `broken_prefix` compares the next one."""
     return LastRequest(model, request, at, usage.cache_read + usage.cache_write if usage.cached else 0)
 
 

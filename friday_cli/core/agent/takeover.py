@@ -44,5 +44,5 @@ class Takeover:
                 await self._changed.wait()
 
     def part(self, until: float) -> PersonPart:
-        """What the receipt keeps of it."""
+        """The part of the receipt about the time in which a person had the agent."""
         return PersonPart(self.since, until, tuple(self._said), bool(self.result))

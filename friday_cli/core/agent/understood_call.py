@@ -28,7 +28,7 @@ class UnderstoodCall(NamedTuple):
     workspace: Workspace
 
     def seen(self, call: ToolCall, wanted: RuleInput | None = None) -> HookedCall:
-        """What hooks see of it."""
+        """The call as hooks are given it; `wanted`: what it does, if that is not the usual."""
         return HookedCall(call, self.tool, self.arguments, wanted or self.wanted)
 
 

@@ -179,7 +179,7 @@ class Budget:
 
     @property
     def own_holdback(self) -> Amounts:
-        """What a request may use of the holdback of this agent."""
+        """The tokens and US dollars that a request may use of the holdback of this agent."""
         return self.holdback if self.opened else Amounts()
 
     async def reserve(

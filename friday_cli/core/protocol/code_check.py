@@ -34,7 +34,7 @@ class CodeProblem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What stays the same when the line moves."""
+        """The parts of a problem that stay the same when its line moves."""
         return self.path, self.code, self.message
 
 

@@ -31,7 +31,7 @@ class EarlierRuns(msgspec.Struct, frozen=True):
 
 
 def earlier_runs(records: Mapping[str, AgentRecord], path: str) -> EarlierRuns:
-    """What the log has of the runs of an agent."""
+    """The earlier runs of an agent, rebuilt from the log."""
     record = records[path]
     below = Usage()
     for other in records.values():

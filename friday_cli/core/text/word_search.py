@@ -13,7 +13,7 @@ _IN_NAME = 3
 
 
 class Described(Protocol):
-    """What has a name and a description."""
+    """An object with a name and a description, such as a tool or a profile."""
 
     @property
     def name(self) -> str: ...

@@ -32,7 +32,7 @@ _OWN_KEYS = pattern(
 """Keys that no other tool has."""
 MAX_FILES = 10_000
 """Files that are checked in a folder."""
-SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
+SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "reviewer", "summarizer")
 
 
 class Profiles(msgspec.Struct, frozen=True):

@@ -85,7 +85,7 @@ class _CachePart(Generic[T]):
         self._used.pop(key, None)
 
     def encoded(self) -> bytes:
-        """What was used, or all if nothing was."""
+        """The entries that were read or added, as MessagePack; all of them if the table was never looked at."""
         return self._raw if self._known is None else msgspec.msgpack.encode(self._used)
 
 
@@ -186,7 +186,7 @@ def folders_in(place: Path) -> list[str]:
 
 
 def stamp_of(path: str) -> Stamp:
-    """What changes when a file or folder does. Raises OSError."""
+    """The times, size and inode of a file or folder; they change when it does. Raises OSError."""
     facts = os.stat(path)
     size = facts.st_size if facts.st_mode & _REGULAR else -1
     return facts.st_mtime_ns, facts.st_ctime_ns, size, facts.st_ino

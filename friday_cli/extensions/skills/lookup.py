@@ -185,7 +185,7 @@ def _skills_of(folder: Path, project: trust.Trust, env: Mapping[str, str] | None
 
 
 def _entry(folder: str, raw: bytes | FileError, stamp: files.Stamp) -> ParsedSkill:
-    """What the cache keeps of a file of the person."""
+    """The cache entry of a SKILL.md of the person: the parsed skill or its error, with the `stamp` of the file."""
     if isinstance(raw, bytes):
         found: Skill | FileError = _parsed(Path(folder), raw, trust.hash_of(raw), "user")
     else:

@@ -47,7 +47,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def kept(service: ModelService, env: Mapping[str, str]) -> Listing:
-    """What the service listed last; empty if it was never asked."""
+    """The newest list of models of the service; empty if it was never asked."""
     try:
         return msgspec.json.decode(cache_file.read(file_of(service, env)) or b"", type=Listing)
     except (msgspec.MsgspecError, UnicodeDecodeError):

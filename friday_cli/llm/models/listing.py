@@ -45,7 +45,7 @@ def list_models(rows: Sequence[ServiceRow], settings: Settings, found: LocalServ
 
 
 def describe_model(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> ListedModel:
-    """What is known of one model of a service."""
+    """A model as a row: its window in tokens, its prices in US dollars per million tokens, its efforts."""
     window, guess = window_of(name, row, settings, found)
     into, out = prices_of(name, row, settings)
     efforts = _efforts(name, row, settings)

@@ -32,7 +32,7 @@ class Replies(Protocol):
     """Where the replies come from."""
 
     def facts(self, model: str) -> ModelFacts:
-        """What is known of a model, by its full name."""
+        """The window, price and abilities of a model, by its full name."""
 
     async def reply(self, request: Request, model: str) -> ReplyDone | RecordedError | None:
         """What the request to `model` was answered, after the time that it took; None if the model itself is to answer now."""

@@ -75,7 +75,7 @@ def report(
 
 
 def agent_summary(record: AgentRecord) -> AgentSummary:
-    """What other agents may know of an agent, from the log."""
+    """The facts that other agents may know of an agent, from the log."""
     usage = record.tree_usage if record.end else record.usage
     return AgentSummary(
         record.path,

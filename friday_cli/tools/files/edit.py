@@ -108,7 +108,7 @@ async def _edit(context: ToolContext, args: EditArguments) -> Output:
 
 
 async def _change(workspace: Workspace, seen: KnownFiles, args: WriteArguments | EditArguments) -> DiffDisplay:
-    """What a call would change. Raises FridayError."""
+    """The diff that a call would make. Raises FridayError."""
     make = _written(workspace, seen, args) if isinstance(args, WriteArguments) else _edited(workspace, seen, args)
     made = await make
     diff, added, removed = await asyncio.to_thread(difference, made.source.text, made.text)

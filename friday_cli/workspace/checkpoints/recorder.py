@@ -250,7 +250,7 @@ class CheckpointRecorder:
             await self._log.emit("a", Notice(f"Changes by commands cannot be rewound here: {self.problem}.", "info"))
 
     def _rows(self, found: Sequence[SnapshotChange]) -> list[tuple[KeptFile, ...]]:
-        """What the log keeps of changes, `ROWS` in an event. Blocks."""
+        """The changes as rows for the log, `ROWS` in an event. Blocks."""
         rows = []
         for change in found:
             after = change.after

@@ -67,7 +67,7 @@ class WriteHook:
 
     @property
     def recorder(self) -> CheckpointRecorder | None:
-        """What saves the content of files; None if nothing does."""
+        """The recorder that saves the content of files before they change; None if nothing is saved."""
         if self._recorder is None and self._make_recorder is not None:
             self._recorder = self._make_recorder()
         return self._recorder

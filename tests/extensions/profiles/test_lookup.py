@@ -119,10 +119,11 @@ class TestOrder:
         assert [(p.name, p.origin) for p in found.hidden] == [("coder", "shipped")]
         assert found.announcements == ()
 
-    def test_a_projects_profile_in_the_place_of_a_built_in_is_announced(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "repo/profiles/a.md", "coder")
+    @pytest.mark.parametrize("name", SHIPPED)
+    def test_a_projects_profile_in_the_place_of_a_built_in_is_announced(self, tmp_path: Path, name: str) -> None:
+        path = write(tmp_path / "repo/profiles/a.md", name)
         (announced,) = profiles.load(project=project(tmp_path)).announcements
-        assert announced == f"{path} of the project replaces the built-in profile coder."
+        assert announced == f"{path} of the project replaces the built-in profile {name}."
 
     def test_without_trust_nothing_of_the_project_counts(self, tmp_path: Path) -> None:
         for place in (".friday/profiles/a.md", "profiles/b.md", ".claude/agents/c.md"):
