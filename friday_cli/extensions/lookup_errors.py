@@ -14,7 +14,7 @@ MAX_NAMES = 40
 
 
 def unknown_name(kind: str, name: str, names: Sequence[str], problem: FileError | None) -> UsageError:
-    """The error for a `name` that is none of `names` of this `kind` ("skill"). `problem`: why the file of that name cannot be used."""
+    """The error for a `name` that `names` of this `kind` ("skill") does not have. `problem`: why the file of that name cannot be used."""
     close = closest_match(name.lower(), names)
     hint = f"Did you mean {close}? " if close else ""
     if problem is not None:
