@@ -14,6 +14,7 @@ import pytest
 
 from friday_cli.diagnostics.doctor import PACKAGES, examine
 from friday_cli.diagnostics.doctor.services import without_credentials
+from friday_cli.store.migrations import MIGRATIONS
 from friday_cli.system.paths import store_path
 from tests.cli.console import ROOT, Console, plain
 
@@ -152,7 +153,7 @@ def test_a_sound_store_is_described(console: Console) -> None:
     console.keep()
     found = facts(console)
     assert re.search(r"friday\.db, \d+\.\d KB", found["sessions/file"]["text"])
-    assert found["sessions/form"]["text"] == "5 of 5, journal wal"
+    assert found["sessions/form"]["text"] == f"{len(MIGRATIONS)} of {len(MIGRATIONS)}, journal wal"
     assert found["sessions/kept"]["text"] == "1 session"
     assert found["sessions/integrity"]["text"] == "ok"
 
