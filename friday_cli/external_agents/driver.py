@@ -126,9 +126,8 @@ class ExternalDriver:
             if self._prompt is not None and not self._prompt.done():
                 connection.notify("session/cancel", {"sessionId": self._session})
             await connection.close()
-            await self._settled_prompt()
-        self._updates.end_open_calls()
-        self._updates.flush()
+            if self._prompt is not None:
+                self._close_prompt(await self._settled_prompt())
         self._turns.end(Usage(), "other")
         await self._held.aclose()
         if connection is not None:
@@ -199,7 +198,8 @@ class ExternalDriver:
         return self._result_of(answer)
 
     def _close_prompt(self, answer: Any) -> str:
-        """A prompt is over: log what is left of it. Returns the text after its last call."""
+        """A prompt is over: log what is left of it, and charge what the program says. Returns the text after its last call."""
+        self._prompt = None
         self._updates.end_open_calls()
         self._updates.flush()
         self._sent = len(self._agent.conversation.history)

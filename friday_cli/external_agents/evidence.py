@@ -13,7 +13,7 @@ from typing import NamedTuple
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import FileChange, ToolFacts
+from friday_cli.core.protocol.receipt import OBSERVED, FileChange, ToolFacts
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.workspace.local_commands import WorkEffects
 from friday_cli.workspace.process.server import Executed
@@ -23,8 +23,6 @@ from .host import local
 from .login_folder import LoginFolder
 from .updates import Updates
 
-OBSERVED = "external_agent"
-"""The name in the log of what Friday saw a program do in a run."""
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish"))
 NEEDLE = 1_500
 """Characters of a command that are looked for: longer texts are not recorded whole."""
@@ -52,7 +50,7 @@ async def log_observed(agent: Agent, services: Services, updates: Updates, seen:
     if seen.login is not None:
         agent.receipt_builder.warn(*await asyncio.to_thread(seen.login.warnings, seen.name))
     call = f"x{agent.run}"
-    started = ToolStarted(call, OBSERVED, f"what {seen.name} did, as Friday saw it")
+    started = ToolStarted(call, OBSERVED, f"what {seen.name} did")
     done = ToolFinished(call, OBSERVED, "ok", facts=facts, text=f"{len(facts.files)} files changed")
     await services.log.emit(agent.path, started, done)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,16 +12,22 @@ import msgspec
 from friday_cli.core.agent.agent import Agent, HookOutcome, Services
 from friday_cli.core.agent.call_permission import require_permission
 from friday_cli.core.agent.understood_call import as_understood
-from friday_cli.core.protocol.errors import FridayError, PermissionDenied
-from friday_cli.core.protocol.events import ToolFinished
+from friday_cli.core.protocol.displays import DiffDisplay
+from friday_cli.core.protocol.errors import FridayError, PermissionDenied, ToolError
+from friday_cli.core.protocol.events import InboxMessage, ToolFinished
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool import KnownFiles, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import WEB_FETCH
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.text.diff import difference
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import BASH, EXTERNAL, READ_FILE, TOOLS, WRITE_FILE
 
 from .updates import Updates, bounded, command_of, paths_of
+
+MOST_SHOWN = 1024 * 1024
+"""Bytes of a file whose change is shown."""
 
 
 class _ExternalArguments(msgspec.Struct, frozen=True):
@@ -80,9 +89,12 @@ class Questions:
         tool = ""
         try:
             for tool, arguments in self._as_our_calls(fields):
-                await self._judge(ToolCall(call_id, tool, arguments))
+                await self._judge(ToolCall(call_id, tool, arguments), fields)
         except FridayError as error:
             self._log_denied(call_id, tool, str(error))
+            if isinstance(error, PermissionDenied) and error.words:  # the protocol has no place for a reason
+                what = sanitize_line(command_of(fields) or ", ".join(paths_of(fields)) or str(fields.get("title")), 200)
+                await self._agent.inbox.put(InboxMessage(f"Not allowed: {what}. {error.words}", "person"))
             return str(error)
         return ""
 
@@ -102,12 +114,14 @@ class Questions:
         title = str(fields.get("title") or kind or "an unnamed action")
         return [(EXTERNAL, {"title": title})]
 
-    async def _judge(self, call: ToolCall) -> None:
+    async def _judge(self, call: ToolCall, fields: dict[str, Any]) -> None:
         """Raises PermissionDenied, ToolError, StopRun."""
         agent, services = self._agent, self._services
         tool = external_tool(self._name) if call.name == EXTERNAL else agent.conversation.tools.get(call.name)
         if tool is None:
             raise PermissionDenied(f"The profile {agent.profile} does not have {call.name}.")
+        if tool.change is not None:  # the program has read its files by itself
+            tool = msgspec.structs.replace(tool, change=partial(_reported_change, fields))
         known = as_understood(agent, tool, tool.understand(call.arguments).arguments)
         hooked = HookOutcome()
         if services.hooks is not None:
@@ -116,7 +130,8 @@ class Questions:
                 raise PermissionDenied(hooked.stop or "A hook changed this call, and another program would make it.")
         permit = await require_permission(agent, services, call, known, known.wanted, hooked)
         if permit.command:
-            raise PermissionDenied(f"The user wants a different command: {permit.command}")
+            words = f"Run this instead: {permit.command}"
+            raise PermissionDenied(f"The user wants a different command: {permit.command}", words=words)
 
     def _log_denied(self, call_id: str, tool: str, reason: str) -> None:
         self._agent.receipt_builder.add(tool, "denied", ToolFacts())
@@ -125,8 +140,32 @@ class Questions:
 
 def _new_text(fields: dict[str, Any], path: str) -> str:
     """The content that a file would have, as far as the program shows it."""
+    return "".join(new for _, new in _changes(fields, path))
+
+
+def _changes(fields: dict[str, Any], path: str) -> list[tuple[str, str]]:
+    """What would be replaced in a file, and by what, as far as the program shows it; "" stands for the whole file."""
     content = fields.get("content")
-    for row in content if isinstance(content, list) else ():
-        if isinstance(row, dict) and row.get("path") == path and isinstance(row.get("newText"), str):
-            return str(row["newText"])
-    return ""
+    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
+    texts = [(row.get("oldText") or "", row.get("newText")) for row in rows if row.get("path") == path]
+    return [(old, new) for old, new in texts if isinstance(old, str) and isinstance(new, str)]
+
+
+async def _reported_change(
+    fields: dict[str, Any], workspace: Workspace, known: KnownFiles, args: Any
+) -> DiffDisplay | None:
+    """What a program says that it would change in a file, None if it does not say."""
+    changes = _changes(fields, args.path)
+    if not changes and fields.get("kind") != "delete":
+        return None
+    path, before = workspace.resolve(args.path, write=True), ""
+    exists = await workspace.stat(path) is not None
+    with suppress(ToolError):  # a folder
+        before = (await workspace.read(path, limit=MOST_SHOWN)).decode("utf-8", "replace") if exists else ""
+    after = before if changes else ""
+    for old, new in changes:
+        if old not in after:  # it shows another text than the file has
+            before, after = old, old
+        after = after.replace(old, new, 1) if old else new
+    diff, added, removed = await asyncio.to_thread(difference, before, after)
+    return DiffDisplay(workspace.label(path), diff, added, removed, None if exists else len(after.encode()))

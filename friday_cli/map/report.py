@@ -43,12 +43,17 @@ def receipt_line(place: Place) -> str:
     parts += ["started, no end yet"] if row.state == "running" else []
     if row.attempts:
         tries = f", {row.attempts} tries" if row.attempts > 1 else ""
-        used = dollars(row.cost, estimated=row.estimated) if row.cost or not row.tokens else f"{row.tokens:,} tokens"
+        used = f"{row.tokens:,} tokens" if _unpriced(row) else dollars(row.cost, estimated=row.estimated)
         cost = f"{used}{tries}"
         parts.append(f"{cost}, {row.agent[:8]}{row.agent[36:]}" if row.agent else cost)
     parts += [row.receipt] if row.receipt else []
     parts += [f"branch {row.branch}"] if row.branch else []
     return sanitize_line(f"{place.where}: {'; '.join(parts) or 'not started'}", LINE)
+
+
+def _unpriced(row: ItemRow) -> bool:
+    """Whether what an item cost is not known: its model has no price, or its program does not say."""
+    return not row.cost and (row.tokens > 0 or row.state == "done")
 
 
 def summary(batch: BatchRow, counts: Counts) -> str:
@@ -106,7 +111,7 @@ def as_data(place: Place, job: MapJob) -> dict[str, Any]:
     row = place.row or ItemRow("", "failed", error=place.problem)
     state = state_of(place)
     result: Any = row.result if state == "done" else None
-    priced = job.cost is not None
+    unknown = job.cost is None and _unpriced(row)
     if job.schema is not None and result is not None:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # NaN, for one, is not JSON
             result = msgspec.json.decode(unfenced(result).strip())
@@ -116,7 +121,7 @@ def as_data(place: Place, job: MapJob) -> dict[str, Any]:
         "state": state,
         "result": result,
         "error": "" if state == "done" else row.error,
-        "cost_usd": row.cost if row.cost or not row.tokens or priced else None,
+        "cost_usd": None if unknown else row.cost,
         "tokens": row.tokens,
         "attempts": row.attempts,
         "agent": row.agent,

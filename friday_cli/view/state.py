@@ -136,9 +136,9 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
 
 
 def _unshown_result(agent: AgentView) -> str:
-    """The result of an agent that has ended, or "" if its last reply ends the result."""
-    last = next((item for item in reversed(agent.transcript) if not isinstance(item, NoteItem)), None)
-    reply = last.text.strip() if isinstance(last, MessageItem) and last.role == "assistant" else ""
+    """The result of an agent that has ended, or "" if its last message ends the result."""
+    last = next((item for item in reversed(agent.transcript) if isinstance(item, MessageItem)), None)
+    reply = last.text.strip() if last is not None and last.role == "assistant" else ""
     return "" if reply and agent.result.rstrip().endswith(reply) else agent.result
 
 

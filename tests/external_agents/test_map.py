@@ -17,7 +17,7 @@ def test_each_item_has_its_program_in_a_worktree_of_its_own(robot: Robot) -> Non
     ran = robot.run(program=program, model="", FRIDAY_SANDBOX="none")
     assert ran.code == 0, ran.err
     rows = [json.loads(line) for line in ran.out.splitlines()]
-    assert [row["result"] for row in rows] == ["made"] * 3
+    assert [(row["result"], row["cost_usd"]) for row in rows] == [("made", None)] * 3  # it does not say
     assert sorted(text.rpartition("\n")[2] for text in robot.prompts()) == ["Item 1.", "Item 2.", "Item 3."]
     assert not (robot.project / "made.txt").exists()
     listed = robot.run(program=("-m", "friday_cli", "worktrees", "list"), model="")

@@ -19,6 +19,7 @@ from tests.external_agents.conftest import Robot
 from tests.external_agents.test_meter import asks, service  # noqa: F401
 from tests.servers.fake_model_server import FakeModelServer
 from tests.workspace.sandbox.conftest import choice, outside_tmp  # noqa: F401
+from tests.workspace.sandbox.test_confined import ATTEMPTS
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not system_call_filter.supported(), reason="a filter of system calls"
@@ -96,16 +97,15 @@ def test_its_own_shell_writes_nothing_outside_and_nothing_at_all_without_a_tool_
     (outside / "file").write_text("as it was\n")
     (confined.project / "a.txt").write_text("as it was\n")
     tries = f"""
-    for name in {outside} {confined.project} "$HOME/../.." /tmp /var/tmp; do
-        echo bad > "$name/new"; echo bad >> "$name/file"; echo bad >> "$name/a.txt"; ln "$name/file" hard && echo bad >> hard
-        ln -s "$name" link-$$ && echo bad > link-$$/linked; rm -f link-$$; mv "$name/file" moved; mkdir "$name/folder"
-        (cd "$name" && echo bad > inside); cp /dev/null /proc/self/root"$name/root"; chmod 777 "$name/none"
-    done 2> /dev/null
-    setsid sh -c 'echo bad > {outside}/later' 2> /dev/null
+    for name in {confined.project} "$HOME/../.." /tmp /var/tmp; do
+        echo bad > "$name/new"; echo bad >> "$name/a.txt"; (cd "$name" && echo bad > inside)
+    done
     echo in the worktree > mine.txt
     """
+    for number, attempt in enumerate(ATTEMPTS):
+        tries += f"(mkdir {number}; cd {number}; {attempt.format(outside=outside)})\n"
     front = () if writes else ("allowedTools: [read_file]",)
-    confined.plays([{"run_quietly": tries}, {"say": "done"}], front=front)
+    confined.plays([{"run_quietly": f"exec 2> /dev/null\n{tries}"}, {"say": "done"}], front=front)
     ran = confined.ask("go", "--mode", "auto")
     assert ran.document["result"] == "done", ran.agent("a.1")["error"]
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("file", "as it was\n")]

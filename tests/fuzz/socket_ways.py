@@ -129,7 +129,7 @@ def elsewhere(rng: random.Random, way: str, kind: int, path: bytes) -> bool:
         def work() -> None:
             try:
                 found.append(tried(rng, "connect", kind, path))
-            except OSError:
+            except (OSError, ValueError, OverflowError):
                 found.append(False)
 
         thread = threading.Thread(target=work)

@@ -63,7 +63,7 @@ async def require_permission(
             looks = now.decision == "allow" and now.read_only
             return Permit(looks or (wanted.effect == "run" and agent.rules.effective_mode == "plan"))
         words = f": {answer.reason}" if answer.reason else "."
-        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
+        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", words=answer.reason)
     unasked = permission.decision == "ask"
     reason = permission.reason + (", and no person can be asked here" if unasked else "")
     await services.log.emit(agent.path, Denied(sent.id, wanted.tool, "\n".join(wanted.subjects), reason, unasked))

@@ -56,7 +56,11 @@ class ToolError(FridayError):
 
 
 class PermissionDenied(ToolError):
-    """A tool call was denied by a rule, a mode or a person. The model reads the reason."""
+    """A tool call was denied by a rule, a mode or a person. The model reads the reason. `words`: what the person said."""
+
+    def __init__(self, message: str, *, hint: str = "", words: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.words = words
 
 
 class BudgetSpent(ToolError, UsageError):

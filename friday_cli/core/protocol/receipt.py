@@ -17,6 +17,8 @@ FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
 COMMAND_HEAD, COMMAND_TAIL = 300, 100
 """Characters of a longer command that the text of a receipt shows."""
+OBSERVED = "observed"
+"""The name in the log of what Friday saw another program do in a run. It is not a tool, and not counted as one."""
 GONE = "deleted or moved away"
 """How `FileChange.seen` begins for files that a command removed."""
 SHORT_TOOLS, SHORT_COMMANDS, SHORT_COMMAND = 4, 2, 40

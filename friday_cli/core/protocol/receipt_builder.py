@@ -8,7 +8,7 @@ import msgspec
 
 from .code_check import CodeCheck
 from .handover import PersonPart
-from .receipt import CommandRun, FileChange, Receipt, ToolFacts
+from .receipt import OBSERVED, CommandRun, FileChange, Receipt, ToolFacts
 
 
 class ReceiptBuilder:
@@ -65,7 +65,8 @@ class ReceiptBuilder:
             self._denied += 1
             self._refused[tool] = self._refused.get(tool, 0) + 1
             return
-        self._tools[tool] = self._tools.get(tool, 0) + 1
+        if tool != OBSERVED:
+            self._tools[tool] = self._tools.get(tool, 0) + 1
         self._failed += status in ("error", "cancelled")
         for new in facts.files:
             old = self._files.get((new.path, new.seen), FileChange(new.path))

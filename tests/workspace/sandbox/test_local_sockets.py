@@ -36,7 +36,7 @@ async def python(workspace: LocalWorkspace, code: str) -> CommandResult:
     path = workspace.root / "program.py"
     path.write_text(code)
     return await workspace.run(
-        f"{sys.executable} program.py 2>&1", agent="a", timeout_s=30, on_output=lambda text: None
+        f"{sys.executable} program.py 2>&1", agent="a", timeout_s=120, on_output=lambda text: None
     )
 
 
@@ -140,7 +140,8 @@ async def test_a_thread_that_changes_the_address_meanwhile_reaches_nothing(
 ) -> None:
     """The supervisor reads the address once and connects itself; so does a name that is swapped on the disk."""
     code = """
-import ctypes, os, socket, struct, threading
+import ctypes, os, socket, struct, sys, threading, time
+sys.setswitchinterval(0.0005)
 libc = ctypes.CDLL(None)
 own = socket.socket(socket.AF_UNIX); own.bind('own'); own.listen(1000)
 good, bad = (struct.pack('H', 1) + name.ljust(20, b'\\0') for name in (b'own', b'../service'))
@@ -153,8 +154,9 @@ def swap():
         os.symlink('own', 'n1'); os.replace('n1', 'name'); os.symlink('../service', 'n2'); os.replace('n2', 'name')
 threads = [threading.Thread(target=work) for work in (flip, swap)]
 [thread.start() for thread in threads]
-reached = 0
-for turn in range(150):
+reached, turn, end = 0, 0, time.monotonic() + 8
+while turn < 150 and (time.monotonic() < end or not reached):  # a busy machine tries less often
+    turn += 1
     s = socket.socket(socket.AF_UNIX); reached += libc.connect(s.fileno(), text, len(good)) == 0; s.close()
     s = socket.socket(socket.AF_UNIX)
     try:
@@ -269,7 +271,7 @@ async def test_many_calls_at_once_are_answered(workspace: LocalWorkspace) -> Non
     )
     both = await asyncio.gather(
         python(workspace, code),
-        workspace.run("echo beside", agent="b", timeout_s=30, on_output=lambda text: None),
+        workspace.run("echo beside", agent="b", timeout_s=120, on_output=lambda text: None),
     )
     assert [ran.output for ran in both] == ["all\n", "beside\n"]
     assert threading.active_count() < 50

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.server_calls import server_and_tool
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.core.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
+from friday_cli.core.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, EXTERNAL, READ_FILE, WRITE_FILE
 from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext
@@ -27,7 +27,7 @@ from .tool_blocks import draw_change, draw_request
 _ACTIONS = {
     BASH: "run a command", READ_FILE: "read a file", WRITE_FILE: "write a file", EDIT_FILE: "change a file",
     WEB_FETCH: "fetch a web page", WEB_SEARCH: "search the web",
-    DELEGATE_TASK: "start a sub-agent", DELEGATE_TASKS: "start sub-agents",
+    DELEGATE_TASK: "start a sub-agent", DELEGATE_TASKS: "start sub-agents", EXTERNAL: "do something of its own",
 }  # fmt: skip
 """What an agent wants to do with a tool, in words."""
 MAX_ARGUMENT_ROWS = 3
