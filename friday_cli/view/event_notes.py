@@ -21,6 +21,8 @@ NOTES: Mapping[type, Callable[[Any], str]] = {
     events.TakenOver: lambda event: "Taken over: it waits for you. /handback returns it to its parent.",
     events.HandedBack: lambda event: sanitize_line(f"Handed back: {event.part.text}", 400),
 }
+AGAIN, WORKED = " Trying again.", " The next try worked."
+"""What is said of a failed request that is sent again, and of one that was answered then."""
 
 
 def note_failure(transcript: list[Item], event: events.AttemptFailed, at: float) -> None:
@@ -30,6 +32,13 @@ def note_failure(transcript: list[Item], event: events.AttemptFailed, at: float)
         note = NoteItem("", "warning", at)
         transcript.append(note)
     note.failures += 1
-    again = "" if event.retry_s is None else " Trying again."
+    again = "" if event.retry_s is None else AGAIN
     count = f" ({note.failures} tries failed)" if note.failures > 1 else ""
     note.text = f"{event.message.rstrip('.')}.{again}{count}"
+
+
+def settle_failure(transcript: list[Item], how: str) -> None:
+    """Say how failed requests at the end of a transcript came out, in place of that they are tried again."""
+    note = transcript[-1] if transcript else None
+    if isinstance(note, NoteItem) and note.failures:
+        note.text, note.failures = note.text.replace(AGAIN, how), 0

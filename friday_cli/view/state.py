@@ -18,7 +18,7 @@ from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.skill_marks import folded_skills
 
-from .event_notes import NOTES, note_failure
+from .event_notes import NOTES, WORKED, note_failure, settle_failure
 from .items import (
     OUTPUT_KEPT,
     AgentView,
@@ -126,6 +126,7 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
     agent.open.clear()
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
     _close_reply(agent)
+    settle_failure(agent.transcript, "")
     if not event.success:
         ended = how_it_ended(event.status, event.stop_reason)
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
@@ -167,6 +168,8 @@ def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptF
 
 def _message_added(state: SessionView, agent: AgentView, event: events.MessageAdded, at: float) -> None:
     message = event.message
+    if message.role == "assistant":
+        settle_failure(agent.transcript, WORKED)
     if message.role == "tool":
         for result in message.results:
             if (run := agent.calls.get(result.call_id)) is not None:

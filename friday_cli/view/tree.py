@@ -206,7 +206,7 @@ def network_wait(state: SessionView, now: float) -> str:
     """When the agents that have no connection try again, the same for all of them; "" if none waits for one."""
     waiting = [agent for agent in state.working if agent.waits_for_network]
     left = max((math.ceil(agent.wait_until - now) for agent in waiting), default=0)
-    return f"no network, trying again in {left} s" if left > 0 else "connecting again" if waiting else ""
+    return f"no connection, trying again in {left} s" if left > 0 else "connecting again" if waiting else ""
 
 
 def activity_text(state: SessionView, agent: AgentView, now: float | None = None) -> str:

@@ -132,9 +132,9 @@ def test_one_line_says_when_the_network_is_tried_again_for_all() -> None:
     scene = Scene().child("a.1").child("a.2").tell("a.1", StatusChanged("waiting_rate", "network", 8.0))
     scene.tell("a.2", StatusChanged("waiting_rate", "network", 1.0))
     line, first, second = scene.lines(later=0.5)
-    assert line == "  no network, trying again in 8 s"
-    assert "  no network  " in first
-    assert "  no network  " in second
+    assert line == "  no connection, trying again in 8 s"
+    assert "  no connection  " in first
+    assert "  no connection  " in second
     assert scene.lines(later=9)[0] == "  connecting again"
     scene.tell("a.1", StatusChanged("running")).tell("a.2", StatusChanged("running"))
     assert len(scene.lines()) == 2

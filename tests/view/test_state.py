@@ -175,6 +175,7 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     note = NoteItem("It is gone. (2 tries failed)", "warning", 0, failures=2)
     assert state.agents["a"].transcript == [note], "one line for all failures of a request"
     state.apply(Envelope(5, 0, "a", said("again and done")))
+    assert state.agents["a"].transcript[0] == NoteItem("It is gone. (2 tries failed)", "warning", 0), "it has an end"
     live(ev.TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
 

@@ -84,7 +84,7 @@ class ProgressLines:
             case "waiting_rate":
                 left = math.ceil(agent.wait_until - now)
                 if agent.waits_for_network:
-                    return "no network"
+                    return "no connection"
                 if left <= 0:
                     return "waiting for its turn"
                 return f"retrying in {left} s" if agent.waiting.reason else f"rate limit: {left} s"

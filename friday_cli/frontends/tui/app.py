@@ -32,6 +32,7 @@ from .chat_screen import ChatScreen
 from .chat_services import ChatServices
 from .controller import Make, SessionController
 from .defects import Defects
+from .early_input import EarlyInput
 from .input import InputController, carry_out
 from .keys import keys
 from .keys.double_press import DoublePress
@@ -102,6 +103,7 @@ class FridayApp(App[int]):
         self.chat = chat = ChatScreen(
             services, lambda *typed: self.input.completions(*typed), lambda: self.input.customs
         )
+        self._early = EarlyInput(lambda: chat.composer.text)
         self.agents = AgentActions(services, chat)
         self.leaving = Leaving(services, chat)
         self.themes = ThemeController(self)
@@ -139,10 +141,13 @@ class FridayApp(App[int]):
         """Mount the rest of the screen, open the session, then load what is not needed for the first message."""
         await self.chat.furnish()
         self.refresher.refresh()
-        await self.input.reopen()
-        self.refresher.folder.read_branch()
-        if self._pick:
-            await self.input.pick_session()
+        try:
+            await self.input.reopen()
+            self.refresher.folder.read_branch()
+            if self._pick:
+                await self.input.pick_session()
+        finally:  # when what was opened is laid out and has the focus
+            self.call_after_refresh(self._early.release, self.post_message)
         await _use_settings(self)
         self.input.profiles = await asyncio.to_thread(status_text.profiles, self.cwd, self.controller.options.trusted)
         await self.input.load_customs()
@@ -167,6 +172,8 @@ class FridayApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key):
             self.refresher.typed_at = time.monotonic()
+        if self._early.holds(event):
+            return
         if isinstance(event, events.Paste) and (welcome := self.chat.welcome) is not None and welcome.takes(event.text):
             return
         await super().on_event(event)
@@ -198,9 +205,9 @@ class FridayApp(App[int]):
             chat.composer.area.focus()
         elif chat.composer.aim_at_main() or chat.body.close_overlay():
             pass
-        elif (
-            not chat.composer.text and self.controller.state.root is not None and self.services.presses.again("rewind")
-        ):
+        elif chat.composer.text or self.controller.state.root is None or self.controller.working:
+            pass  # a run that is being stopped: each Esc was for that
+        elif self.services.presses.again("rewind"):
             self.input.submit(Draft("/rewind"))
 
     def action_interrupt(self) -> None:

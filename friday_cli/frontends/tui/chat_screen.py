@@ -11,11 +11,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.events import Click, Key, Resize
 from textual.screen import Screen
+from textual.widgets._toast import ToastRack
 
 from .chat_body import ChatBody
 from .chat_services import ChatServices
 from .first_screen import FirstScreen
-from .notifications import place_toasts
+from .notifications import keep_rows_for_toasts
 from .state import keymap
 from .state.file_index import FileIndex
 from .state.prompt_history import PromptHistory
@@ -95,6 +96,8 @@ class ChatScreen(Screen[None]):
         self.find_bar = FindBar(id="find")
         self.approval = Approval(self.body.context, id="approval")
         await self.mount(self.working, self.strip, self.find_bar, self.approval, before="#composer")
+        for rack in self.query(ToastRack):
+            self.move_child(rack, after=self.body)  # notes stand above the prompt, and take rows of the transcript
         self.furnished.set()
 
     @property
@@ -230,7 +233,7 @@ class ChatScreen(Screen[None]):
 
 def _laid_out(chat: ChatScreen) -> None:
     """Fit what depends on the heights of other widgets."""
-    place_toasts(chat, chat.body.region.bottom)
+    keep_rows_for_toasts(chat, chat.body)
     if chat.ready:
         from .widgets.approval_panel import ROWS_LEFT
 

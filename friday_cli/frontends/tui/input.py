@@ -62,8 +62,6 @@ class InputController:
         self._customs: CustomCommands | None = None
         self.shell = ShellRunner(services, chat)
         self.run_stop = RunStop(services, chat, self.shell)
-        self._entered_early = False
-        """Whether Enter was pressed before there was anything to choose: it waits for the first card."""
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
@@ -160,7 +158,6 @@ class InputController:
 
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
-        self._entered_early = self.controller.session is None and self._chat.welcome is None
         if waiting := self._chat.composer.queue.take():
             self._app.run_worker(self._send_while_working(waiting))
 
@@ -209,9 +206,8 @@ class InputController:
         except NotConfigured as error:
             wrong = error
             await self._chat.show_welcome(True)
-            if self._entered_early and self._chat.welcome is not None:
-                self._chat.welcome.choose()
-            self._entered_early = False
+            if self._chat.welcome is not None and self._chat.welcome.takes(self._chat.composer.text):
+                self._chat.composer.clear()  # a key that was pasted before its field was there
         except FridayError as error:
             self._services.fail(error)
             return False

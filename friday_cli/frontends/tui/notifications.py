@@ -10,7 +10,10 @@ import os
 from typing import Any
 
 from textual.app import App
+from textual.css.scalar import Scalar
+from textual.geometry import Spacing
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
 from friday_cli.core.text.sanitize import sanitize_line
@@ -21,6 +24,8 @@ from .terminal.program_status import ProgramStatus
 
 KEEP_TITLE, OLD_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 """Escape sequences: save the terminal's title, and restore it."""
+MOST_ROWS = 6
+"""Rows that notes take at most, as in the style sheet."""
 
 
 class TerminalSignals:
@@ -106,9 +111,14 @@ class TerminalNotifier:
             await self._person.close()
 
 
-def place_toasts(screen: Screen[Any], top: int) -> None:
-    """Show notes at the left above row `top`, where they hide neither the tree nor what is below."""
-    below = screen.size.height - top
+def keep_rows_for_toasts(screen: Screen[Any], body: Widget) -> None:
+    """Let notes take rows of `body`, which is above them, and of nothing else: they push no question and no prompt away. Where
+    it has one row, a note stands over it."""
     for rack in screen.query(ToastRack):
-        if rack.styles.margin.bottom != below:
-            rack.styles.margin = (0, 0, below, 0)
+        most = body.size.height - 1 + (0 if rack.has_class("over") else rack.size.height)
+        wanted = (0, 0, screen.size.height - body.region.bottom if most < 1 else 0, 0)
+        rack.set_class(most < 1, "over")
+        if rack.styles.max_height != Scalar.from_number(most := min(max(most, 1), MOST_ROWS)):
+            rack.styles.max_height = most
+        if rack.styles.margin != Spacing(*wanted):
+            rack.styles.margin = wanted

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
+from textual.widgets import Input, OptionList
 
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.controller import SessionController
 from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.session.open_context import Options
 from tests.frontends.tui.chat import Chat, running
@@ -17,6 +22,18 @@ from tests.servers.site import page, site
 KEY = "sk-ant-secret1234567890"
 MODELS = page("application/json", json.dumps({"data": [{"id": "large"}, {"id": "small"}]}).encode())
 REFUSED = page("application/json", b'{"error": {"message": "invalid x-api-key"}}', status="401 Unauthorized")
+
+
+def late(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let nothing be opened before the event is set."""
+    opens, switch = asyncio.Event(), SessionController.switch
+
+    async def switch_late(controller: SessionController, **changes: Any) -> FridayError | None:
+        await opens.wait()
+        return await switch(controller, **changes)
+
+    monkeypatch.setattr(SessionController, "switch", switch_late)
+    return opens
 
 
 async def paste(chat: Chat, key: str) -> None:
@@ -75,3 +92,46 @@ async def test_another_service_is_named_by_its_address_and_one_of_its_models(tmp
         assert app.controller.session is not None
         assert app.controller.session.facts.model == "custom/small"
         assert web.url("/v1") in (home / "friday" / "config.toml").read_text()
+
+
+async def test_what_is_pressed_before_the_card_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opens = late(monkeypatch)
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        await chat.press("enter", "enter")
+        assert not app.query(Welcome)
+        opens.set()
+        await chat.until(lambda: app.controller.session is not None)
+        assert app.controller.session is not None
+        assert app.controller.session.facts.model == "demo/demo"
+
+
+async def test_a_click_where_the_card_will_be_chooses_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = await _place_of_the_demo(tmp_path)
+    opens = late(monkeypatch)
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        for kind in (events.MouseDown, events.MouseUp):  # as the terminal sends them
+            app.post_message(kind(None, *place, 0, 0, 1, False, False, False))
+        await chat.pilot.pause()
+        assert not app.query(Welcome)
+        opens.set()
+        await chat.until(lambda: app.controller.session is not None)
+
+
+async def test_a_key_that_is_pasted_before_the_card_is_not_left_in_the_prompt(tmp_path: Path, home: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        app.post_message(events.Paste(KEY))
+        await chat.until(lambda: any(field.value == KEY for field in app.query("#key").results(Input)))
+        assert not chat.composer.text
+        assert "secret" not in chat.frame
+
+
+async def _place_of_the_demo(folder: Path) -> tuple[int, int]:
+    """Where the choice of the demo is drawn."""
+    app = FridayApp(lambda: Options(folder, attended=True), cwd=folder)
+    async with running(app) as chat:
+        await chat.shows("Try the offline demo")
+        region = app.query_one(OptionList).region
+        return region.x + 3, region.y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from textual import events
 
 from friday_cli.core.protocol.messages import Image
+from friday_cli.frontends.tui.chat_screen import ChatScreen
+from friday_cli.frontends.tui.controller import SessionController
 from friday_cli.frontends.tui.widgets.message_queue import Draft
 from tests.frontends.tui.chat import Chat, does, opened
 
@@ -53,6 +56,25 @@ async def test_what_waits_when_the_agent_is_free_comes_before_what_is_typed_now(
         chat.composer.queue.put(Draft("first"))
         await chat.ask("second", shows="second")
         assert chat.frame.index("first") < chat.frame.index("second")
+
+
+async def test_esc_again_and_again_while_it_stops_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, interrupt = asyncio.Event(), SessionController.interrupt
+
+    async def slowly(controller: SessionController) -> None:
+        await ends.wait()
+        await interrupt(controller)
+
+    monkeypatch.setattr(SessionController, "interrupt", slowly)
+    async with opened(tmp_path, BUSY) as chat:
+        await chat.say("go")
+        await chat.until(lambda: chat.app.controller.working)
+        await chat.press("escape", "escape", "escape", "escape")
+        ends.set()
+        await chat.until(lambda: not chat.app.controller.working)
+        assert isinstance(chat.app.screen, ChatScreen), "no dialog is open"
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c", "x"])

@@ -37,12 +37,12 @@ async def test_an_outage_is_said_with_the_time_of_the_next_try_and_ended_by_esca
     async with opened(tmp_path, turns, size=(150, 30)) as chat:
         await chat.say("go")
         row, line = (
-            r"\[general\] a\.1 · no network, trying again in \d+ s",
-            r"no network, trying again in \d+ s · 2 waiting",
+            r"\[general\] a\.1 · no connection, trying again in \d+ s",
+            r"no connection, trying again in \d+ s · 2 waiting",
         )
         await chat.until(lambda: re.search(row, chat.frame) and re.search(line, chat.frame))
         await chat.press("escape", shows="! stopped")
-        assert "no network" not in chat.frame
+        assert "no connection" not in chat.frame
         assert chat.state.agents["a.1"].result == "half of it"
 
 
@@ -55,7 +55,15 @@ async def test_an_outage_of_the_main_agent_is_one_line_of_the_chat(
     async with opened(tmp_path, {"a": [*[gone] * 5, {"text": "There again."}]}) as chat:
         await chat.ask("go", shows="There again.")
         (row,) = (row for row in chat.frame.splitlines() if "Cannot reach it" in row)
-        assert row.strip() == "! Cannot reach it. Check the network. Trying again. (5 tries failed)"
+        assert row.strip() == "! Cannot reach it. Check the network. The next try worked. (5 tries failed)"
+
+
+async def test_an_outage_that_was_stopped_is_not_tried_again(tmp_path: Path) -> None:
+    gone = {"fail": {"kind": "network", "message": "Cannot reach it. Check the network."}}
+    async with opened(tmp_path, {"a": [gone] * 50}) as chat:
+        await chat.say("go", shows="Trying again.")
+        await chat.press("escape", shows="! stopped")
+        assert "Trying again" not in chat.frame
 
 
 async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:

@@ -85,7 +85,13 @@ class Welcome(Vertical):
     def takes(self, pasted: str) -> bool:
         """Put a key that is pasted anywhere into its field: in the prompt it would be shown, and sent to a model."""
         text = pasted.strip()
-        if self.key.has_focus or len(text) < SHORTEST_KEY or not (text.isascii() and text.isprintable()) or " " in text:
+        if (
+            not self.query("#key")
+            or self.key.has_focus
+            or len(text) < SHORTEST_KEY
+            or not (text.isascii() and text.isprintable())
+            or " " in text
+        ):
             return False
         self.key.focus()
         self.key.insert_text_at_cursor(text)
@@ -131,10 +137,6 @@ class Welcome(Vertical):
     def _say_search(self, text: str) -> None:
         for line in self.query("#search").results(Static):
             line.update(Text(text, style="dim"))
-
-    def choose(self) -> None:
-        """Take the choice that is selected, for an Enter that came before the card was there."""
-        self.query_one(OptionList).action_select()
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()

@@ -24,7 +24,7 @@ NEXT = """\
 
 1. Look at the sub-agents: in the chat Ctrl+T and then Enter open the transcript of each one; in a shell \
 `friday sessions show --tree` prints what each was asked, did and used.
-2. Ask for a single step: `read README.md`, `find main`, or ``run `python3 -c "print(6 * 7)"` `` (in the chat, Friday asks \
+2. Ask for a single step: `read README.md`, `find main`, or `` run `python3 -c "print(6 * 7)"` `` (in the chat, Friday asks \
 you first); in a shell: `friday demo "find main"`.
 3. Add a real model: set `ANTHROPIC_API_KEY` or run `friday auth set anthropic`; `friday models` lists all services and \
 the local servers. Then ask anything.

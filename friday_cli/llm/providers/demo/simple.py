@@ -16,7 +16,7 @@ REFUSAL = """\
 - `What is in this folder?` (anything with overview, survey, project, folder or sub-agent): three sub-agents at work
 - `find NAME`: lines with that text, and files of that name
 - `read README.md`: the beginning of a file
-- ``run `python3 -c "print(6 * 7)"` ``: a command; Friday asks you first, unless the command only reads
+- `` run `python3 -c "print(6 * 7)"` ``: a command; Friday asks you first, unless the command only reads
 
 For an assistant that understands your request, add a model: set `ANTHROPIC_API_KEY` (or `OPENAI_API_KEY`), or run \
 `friday auth set anthropic`; `friday models` shows local servers too. Then ask again."""
