@@ -257,6 +257,13 @@ class AgentView(AgentState):
         return self.status == "completed" and bool(self.receipt.warnings)
 
     @property
+    def unshown_result(self) -> str:
+        """Its result after its end, or "" if its last message ends the result."""
+        last = next((item for item in reversed(self.transcript) if isinstance(item, MessageItem)), None)
+        reply = last.text.strip() if last is not None and last.role == "assistant" else ""
+        return "" if reply and self.result.rstrip().endswith(reply) else self.result
+
+    @property
     def current(self) -> ToolRun | None:
         """The running tool, the newest if there are several."""
         return next((run for run in reversed(self.open.values()) if run.status == "running"), None)

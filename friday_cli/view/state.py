@@ -132,15 +132,8 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
         agent.transcript.append(NoteItem(f"{ended}: {event.error}".rstrip(": "), level, at))
     if agent.parent or agent.receipt.warnings:
-        agent.transcript.append(ResultItem(_unshown_result(agent), at, event.findings, agent.receipt))
+        agent.transcript.append(ResultItem(agent.unshown_result, at, event.findings, agent.receipt))
     _update_clocks(state.agents, state.agents.get(agent.parent), at)
-
-
-def _unshown_result(agent: AgentView) -> str:
-    """The result of an agent that has ended, or "" if its last message ends the result."""
-    last = next((item for item in reversed(agent.transcript) if isinstance(item, MessageItem)), None)
-    reply = last.text.strip() if last is not None and last.role == "assistant" else ""
-    return "" if reply and agent.result.rstrip().endswith(reply) else agent.result
 
 
 def _status_changed(state: SessionView, agent: AgentView, event: events.StatusChanged, at: float) -> None:

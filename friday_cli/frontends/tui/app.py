@@ -22,6 +22,7 @@ from textual import events, on
 from textual.app import App, ComposeResult, ScreenStackError
 from textual.css.query import NoMatches
 from textual.notifications import Notify
+from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
 from friday_cli.core.protocol.errors import FridayError
@@ -168,6 +169,9 @@ class FridayApp(App[int]):
         for note in shown:
             if note is not shown[-1] or note.message == event.notification.message:
                 self._unnotify(note, refresh=False)
+        kept = {ToastRack._toast_id(note) for note in self._notifications}
+        for place in self.screen.query(ToastRack).results():
+            place.remove_children([holder for holder in place.children if holder.id not in kept])  # Textual leaves them
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key):

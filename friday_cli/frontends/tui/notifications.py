@@ -115,7 +115,8 @@ def keep_rows_for_toasts(screen: Screen[Any], body: Widget) -> None:
     """Let notes take rows of `body`, which is above them, and of nothing else: they push no question and no prompt away. Where
     it has one row, a note stands over it."""
     for rack in screen.query(ToastRack):
-        most = body.size.height - 1 + (0 if rack.has_class("over") else rack.size.height)
+        shown = [widget for widget in screen.children[screen.children.index(rack) + 1 :] if widget.region.height]
+        most = shown[0].region.y - body.region.y - 1 if shown else 1
         wanted = (0, 0, screen.size.height - body.region.bottom if most < 1 else 0, 0)
         rack.set_class(most < 1, "over")
         if rack.styles.max_height != Scalar.from_number(most := min(max(most, 1), MOST_ROWS)):
