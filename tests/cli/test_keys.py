@@ -12,7 +12,7 @@ import pytest
 from friday_cli.llm.models import catalog, local_servers
 from tests.cli.console import Console, plain
 from tests.servers.fake_model_server import Say, thinking
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 
 KEY = "sk-ant-canary-0123456789abcdefghij"
 

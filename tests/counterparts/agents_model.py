@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from tests.counterparts.peer_model import _chat, _messages
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 
 WRITERS = ("Write", "write", "write_file")
 SHELLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from friday_cli.view.reports import FORMATS, RecordedSession
 from tests.scenarios import numbered, tree
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 from tests.view.hostile import HOSTILE
 from tests.view.test_pages import everywhere
 

@@ -23,7 +23,7 @@ from typing import Any
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm.models import prices
 from tests.counterparts.install import installed
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 from tests.servers.prompt_cache import PromptCache
 
 PACKAGES = ("@anthropic-ai/claude-code", "opencode-ai")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 
 Step = tuple[str, dict[str, Any]] | Callable[[list[str]], tuple[str, dict[str, Any]]]
 """A tool with its arguments, or a function that makes them from the results so far."""

@@ -17,7 +17,7 @@ from friday_cli.session import open_context
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.e2e.friday import ROOT, CommandResult, Friday
 from tests.servers.fake_model_server import Say, Turn
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 
 ACTION = ROOT / ".ci/action"
 KEY_VALUE = "sk-canary-0123456789abcdefghij"

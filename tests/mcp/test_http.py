@@ -16,7 +16,7 @@ from friday_cli.mcp import elicitation
 from friday_cli.mcp.catalog import Catalog, OfferedTool
 from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection, ServerError
 from friday_cli.mcp.entry import ServerEntry
-from tests.servers.http import Handler, serving
+from tests.servers.loopback_server import Handler, serving
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 DISCOVERED = {

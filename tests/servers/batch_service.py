@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from email.parser import BytesParser
 from typing import Any, Literal
 
-from .http import Handler, serving
+from .loopback_server import Handler, serving
 
 PRICE = (1.0, 5.0)
 """US dollars per million tokens of input and output, of which a batch takes half."""

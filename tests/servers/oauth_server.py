@@ -17,7 +17,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from .http import Handler, serving
+from .loopback_server import Handler, serving
 
 
 class OAuthService:

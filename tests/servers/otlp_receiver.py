@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from .http import Handler, serving
+from .loopback_server import Handler, serving
 
 
 class Receiver:
