@@ -1,4 +1,4 @@
-"""The command line: one Typer app. Only the module of the named command is imported."""
+"""The command line: one Typer app. Only the module of the named command is imported, and Typer only by what needs it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import errno
 import os
 import sys
 from importlib import import_module
-from typing import Any
-
-import typer
-from typer.main import get_command
+from typing import TYPE_CHECKING, Any
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 
-from . import chat
-from .help import HelpCommand, HelpGroup
+if TYPE_CHECKING:
+    import typer
 
 EXAMPLES = """\b
 Examples:
@@ -68,6 +65,8 @@ MODULES = {"import": "import_other"}
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        import typer
+
         print(f"friday {__version__}")
         raise typer.Exit()
 
@@ -75,6 +74,11 @@ def _show_version(wanted: bool) -> None:
 def _app(argv: list[str]) -> typer.Typer:
     """Build the app. Commands that are not named in `argv` get only a name and summary. The completion options of Typer
     take 50 ms, so they are omitted if a command is named."""
+    import typer
+
+    from . import chat
+    from .help import HelpCommand, HelpGroup
+
     completed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
     words = argv or (completed.split() if "_FRIDAY_COMPLETE" in os.environ else [])
     options = not argv or argv[0].startswith("-")
@@ -101,6 +105,14 @@ def _app(argv: list[str]) -> typer.Typer:
 def run(argv: list[str]) -> int:
     """Run a command and return its exit code. An error is one line on standard error. Raises BrokenPipeError if
     standard output is closed, and KeyboardInterrupt."""
+    if argv[:1] in (["agents"], ["attach"]):
+        from .live_sessions import begin
+
+        if (code := begin(argv)) is not None:
+            return code
+    import typer
+    from typer.main import get_command
+
     command = get_command(_app(argv))
     if "_FRIDAY_COMPLETE" in os.environ:
         return _complete(command)

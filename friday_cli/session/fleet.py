@@ -69,9 +69,9 @@ class FleetRow(msgspec.Struct, frozen=True):
 
 
 def fleet(
-    path: Path, *, since: float | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None
+    path: Path, *, since: float = 0.0, cwd: str | None = None, env: Mapping[str, str] | None = None
 ) -> list[FleetRow]:
-    """The sessions that a process owns, and those that were used after `since` (None: all); those that need the person first.
+    """The sessions that a process owns, and those that were used after `since` (0: all); those that need the person first.
     Blocks. Raises StoreError."""
     folder, listening = path.parent / "locks", set(session_socket.sessions(env))
 
@@ -89,13 +89,13 @@ def fleet(
         owned = {name: locks.owner(folder, name) for name in locked(folder)}
         branches: dict[str, str] = {}
         rows = []
-        for known in list_sessions(db, cwd, None):
+        live = [name for name, pid in owned.items() if pid is not None]
+        for known in list_sessions(db, cwd, None, since=since, owned=live):
             pid = owned.get(known.id)
             if pid is None:
-                if since is None or known.updated >= since:
-                    unfinished = _unfinished(known)
-                    mode = _mode(db, known.id) if unfinished else ""
-                    rows.append(_row(known, "interrupted" if unfinished else "ended", mode=mode))
+                unfinished = _unfinished(known)
+                mode = _mode(db, known.id) if unfinished else ""
+                rows.append(_row(known, "interrupted" if unfinished else "ended", mode=mode))
                 continue
             count, asking = len(working.get(known.id, ())), waiting.get(known.id, [])
             asks = open_questions(newest_bodies(db, known.id, asking, ASKS, NEWEST)) if asking else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,6 +54,7 @@ class _Link:
         self._room = asyncio.Event()
         self._room.set()
         self._outputs: dict[int, Callable[[str], None]] = {}
+        self._numbers = count(1)
         self._channel = wire.StreamChannel(reader, writer)
         self._rpc = RpcConnection(
             self,
@@ -94,7 +96,7 @@ class _Link:
 
     async def request(self, method: str, params: dict[str, Any], on_output: Callable[[str], None] | None = None) -> Any:
         """Send a request. Raises RpcError, ConnectionEnded."""
-        key = len(self._outputs) + 1
+        key = next(self._numbers)
         if on_output is not None:
             self._outputs[key] = on_output
             params = {**params, "output": key}
@@ -140,12 +142,12 @@ class _Link:
             self.came.set()
 
     async def _refuse(self, method: str, params: dict[str, Any]) -> Any:
-        raise RpcError(-32601, "A frontend answers no requests.")
+        raise RpcError(METHOD_NOT_FOUND, "A frontend answers no requests.")
 
     def _told(self, method: str, params: dict[str, Any]) -> None:
         try:
             self._take_in(method, params)
-        except (KeyError, msgspec.ValidationError):
+        except (KeyError, TypeError, msgspec.ValidationError):
             pass  # of another version; what matters is in the log
 
     def _take_in(self, method: str, params: dict[str, Any]) -> None:
@@ -253,9 +255,9 @@ class RemoteSession:
     async def _read(self, after: int, lull_s: float) -> AsyncIterator[Envelope]:
         newest = after
         while not self._closed:
-            for count, envelope in enumerate(await self._store.events(self.id, after=newest), 1):
+            for number, envelope in enumerate(await self._store.events(self.id, after=newest), 1):
                 newest = envelope.seq or newest
-                if count % AT_ONCE == 0:
+                if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
                 yield envelope
             try:

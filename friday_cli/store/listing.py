@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,9 +87,13 @@ def newest_bodies(
     return found[::-1]
 
 
-def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:
-    """Sessions in which an agent ran, the newest first."""
+def list_sessions(
+    db: sqlite3.Connection, cwd: str | None, limit: int | None, *, since: float = 0.0, owned: Collection[str] = ()
+) -> list[SessionRow]:
+    """Sessions in which an agent ran, the newest first: those used after `since` (Unix seconds), and the `owned` ones."""
     of_folder = "" if cwd is None else "s.cwd = :cwd AND "
+    if since:
+        of_folder += "(s.updated >= :since OR s.id IN (SELECT value FROM json_each(:owned))) AND "
     rows = db.execute(  # chosen first, so that nothing is added up for the others
         "WITH chosen AS MATERIALIZED (SELECT s.key FROM sessions s WHERE"
         f" {of_folder} EXISTS (SELECT 1 FROM agents a WHERE a.session = s.key)"
@@ -98,6 +102,11 @@ def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) ->
         " max(iif(a.depth = 0, a.status, '')), max(iif(a.depth = 0, a.stop_reason, '')), sum(a.depth > 0),"
         f" sum({TOKENS}), {COST} FROM chosen JOIN sessions s USING (key) JOIN agents a ON a.session = s.key"
         " GROUP BY s.key ORDER BY s.updated DESC, s.key DESC",
-        {"cwd": cwd, "most": -1 if limit is None else limit},
+        {
+            "cwd": cwd,
+            "most": -1 if limit is None else limit,
+            "since": since,
+            "owned": msgspec.json.encode(list(owned)).decode(),
+        },
     )
     return [SessionRow(*row) for row in rows]

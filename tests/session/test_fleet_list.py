@@ -53,8 +53,9 @@ async def test_an_old_question_and_the_mode_are_not_lost_behind_many_newer_event
         await follower.cancel()
 
 
-def test_the_list_loads_no_event_loop_and_no_events() -> None:
+@pytest.mark.parametrize(("module", "more"), [("agents", "asyncio"), ("live_sessions", "typer")])
+def test_the_list_loads_no_event_loop_and_no_events_and_the_screen_no_typer(module: str, more: str) -> None:
     """They would take longer than everything else that it does."""
-    words = "import sys, friday_cli.cli.agents; print(*sys.modules)"
+    words = f"import sys, friday_cli.cli.{module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"asyncio", "friday_cli.core.protocol.events", "textual"} & set(loaded)
+    assert not {more, "asyncio", "friday_cli.core.protocol.events", "textual"} & set(loaded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from rich.text import Text
@@ -63,7 +63,7 @@ class FleetActions(Protocol):
 
 
 class FleetApp(App[str]):
-    """Returns the id of the session to open, None at the end. `read` gives the rows and blocks."""
+    """Returns the id of the session to open, None at the end. `read` gives the rows and blocks; `first` are those of now."""
 
     TITLE = "Friday: sessions"
     CSS = """
@@ -87,10 +87,10 @@ class FleetApp(App[str]):
     ]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, read: Read, actions: FleetActions, *, chosen: str = "") -> None:
+    def __init__(self, read: Read, actions: FleetActions, *, first: Sequence[FleetRow] = (), chosen: str = "") -> None:
         super().__init__()
         self._read, self._actions = read, actions
-        self._all: list[FleetRow] = []
+        self._all = list(first)
         self._rows: list[FleetRow] = []
         self._chosen, self._asked, self._query = chosen, "", ""
         self._shows_ended = True
@@ -121,6 +121,9 @@ class FleetApp(App[str]):
     def on_mount(self) -> None:
         self.animation_level = "none"
         self.query_one(OptionList).focus()
+        if self._all:
+            self._show()
+            self._tell()
         self.run_worker(self._follow())
 
     async def _follow(self) -> None:

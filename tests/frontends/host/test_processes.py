@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from friday_cli.cli.agents import ScreenActions
+from friday_cli.cli.live_sessions import ScreenActions
 from friday_cli.session.commands import TakeOver
 from friday_cli.session.fleet import fleet
 from friday_cli.session.remote import RemoteSession
@@ -94,6 +94,12 @@ def test_work_without_a_terminal_is_listed_answered_and_ends(harness: Harness) -
 )
 def test_what_cannot_begin_says_why(harness: Harness, words: tuple[str, ...], error: str) -> None:
     assert error in friday(*words, cwd=harness.project, code=2)
+
+
+def test_a_terminal_that_attaches_to_nothing_says_why(harness: Harness) -> None:
+    with Terminal(harness.project, "attach", "abcdef") as terminal:
+        terminal.until(b"friday: ")
+        assert terminal.end() == 2
 
 
 def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness: Harness) -> None:

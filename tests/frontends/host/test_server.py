@@ -139,6 +139,23 @@ async def test_errors_output_and_a_withdrawn_request_cross(harness: Harness) -> 
         assert one.session.facts.mode == "plan"
 
 
+async def test_outputs_of_commands_at_once_are_not_mixed(harness: Harness) -> None:
+    async with asyncio.timeout(60), harness.session() as session, served(session) as (_, [one]):
+        outputs: dict[str, list[str]] = {name: [] for name in "abc"}
+
+        def run(name: str) -> asyncio.Task[Any]:
+            command = f"until test -e go-{name}; do sleep 0.02; done; echo {name}"
+            return asyncio.create_task(one.session.do(c.RunShell(command), outputs[name].append))
+
+        tasks = {"a": run("a"), "b": run("b")}
+        for name in "abc":
+            (harness.project / f"go-{name}").touch()
+            await tasks[name]
+            if name == "a":
+                tasks["c"] = run("c")  # while the second one runs
+        assert {name: "".join(output) for name, output in outputs.items()} == {name: f"{name}\n" for name in "abc"}
+
+
 async def test_a_slow_frontend_is_let_go_and_reads_the_log_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
