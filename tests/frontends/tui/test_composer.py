@@ -113,7 +113,7 @@ async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
         assert chat.composer.text == "unsent words"
         await chat.composer.area.paste(" of old\n" * 10_000)
     async with opened(tmp_path, TWO) as chat:  # thousands of lines in the prompt would be slow
-        assert chat.composer.area.text == "[Pasted #1 +10001 lines]"
+        assert chat.composer.area.text == "[Pasted #1 +10000 lines]"
         assert chat.composer.text == "unsent words" + " of old\n" * 10_000
 
 

@@ -54,7 +54,7 @@ async def test_a_profile_is_shown_with_its_tools_limits_model_sub_agents_and_dep
 ) -> None:
     async with opened(tmp_path, {}, size=size) as chat:
         await shown(chat)
-        has(chat, "7 of 7 profiles", "It is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
+        has(chat, "7 of 7 profiles", "[x] analyst", "[x] researcher", "Enter chooses")
         await chat.press("j", "j", "j", shows="Leads.")
         has(chat, "tools: code, document_query, glob, grep", "limits: 50,000 tokens, 20 turns, 300 s, $2")
         has(chat, "model: anthropic/claude-haiku-4-5", "delegates to: coder, researcher")

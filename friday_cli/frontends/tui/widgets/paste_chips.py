@@ -26,7 +26,7 @@ class PasteChips:
 
     def add_paste(self, text: str) -> str:
         """The text to insert for a paste: the paste itself, or a chip if it is long."""
-        lines = text.count("\n") + 1
+        lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= LINES and len(text) <= CHARS:
             self.names += _NAMED().findall(text)
             return text

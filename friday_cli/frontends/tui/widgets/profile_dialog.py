@@ -22,7 +22,7 @@ from friday_cli.system.paths import with_tilde
 if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentRow
 
-HEAD = "Sub-agents of the main agent: {chosen} of {all} profiles. It is at depth 0, they are at 1."
+HEAD = "Sub-agents of the main agent: {chosen} of {all} profiles."
 KEYS = "Enter chooses or removes · e edits · PgUp PgDn · Esc"
 
 
