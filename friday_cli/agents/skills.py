@@ -7,7 +7,9 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loaded_skills import loaded_skills
@@ -36,7 +38,7 @@ from .spawn_limits import SpawnLimiter
 How = Literal["call", "person", "preload"]
 
 
-class PreloadedSkills(NamedTuple):
+class PreloadedSkills(msgspec.Struct, frozen=True):
     """The skills that a new agent begins with."""
 
     texts: list[str]

@@ -119,13 +119,13 @@ def text(path: Path, *, must_exist: bool = False) -> str:
 
 def parse(path: str, content: str) -> dict[str, Any]:
     """The validated data of a settings text. `path` is for messages. Raises FileError with line and field."""
-    data = parse_toml(path, content)
+    data = parse_toml(path, content) if content else {}
     _require_valid(path, content, data)
     return data
 
 
 def _require_valid(path: str, content: str, data: dict[str, Any]) -> None:
-    for problem in validate.problems(data):
+    for problem in validate.problems(data) if data else ():
         line = line_of(content, problem.path)
         raise FileError(path, problem.text, line=line, field=".".join(problem.path), hint=problem.hint)
 
@@ -300,7 +300,17 @@ def _settings(data: dict[str, Any]) -> Settings:
     if "bash_max_timeout" in tools or "bash_timeout" in tools:
         longest = tools.get("bash_max_timeout", _DEFAULTS.tools.bash_max_timeout)
         data["tools"] = tools | {"bash_timeout": min(tools.get("bash_timeout", _DEFAULTS.tools.bash_timeout), longest)}
-    return msgspec.convert(data, Settings)
+    made = {name: _made(getattr(_DEFAULTS, name), value) for name, value in data.items()}
+    others = {name: value for name, value in data.items() if made[name] is None}
+    settings = msgspec.convert(others, Settings) if others else _DEFAULTS
+    return msgspec.structs.replace(settings, **{name: value for name, value in made.items() if value is not None})
+
+
+def _made(default: object, value: Any) -> object:
+    """A text or a table of the settings; None for another value. A table alone is converted without the types of all others."""
+    if isinstance(default, msgspec.Struct):
+        return msgspec.convert(value, type(default))
+    return value if isinstance(value, str) else None
 
 
 _DEFAULTS = Settings()

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from friday_cli import config
 from friday_cli.agents import system_prompt
@@ -45,7 +47,6 @@ from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
 
-from .language_servers import code_checks
 from .open_context import OpenContext, Options
 from .parts import SessionParts, SessionStorage
 from .permissions import SessionPermissions
@@ -56,12 +57,13 @@ from .watching import taint_of, telemetry_of, watcher
 from .workspace_found import workspace_found
 
 if TYPE_CHECKING:
+    from friday_cli.agents.code_checks import CodeChecks
     from friday_cli.agents.project_programs import ProjectPrograms
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
-class OwnedSession(NamedTuple):
+class OwnedSession(msgspec.Struct, frozen=True):
     """A session that this process may write to."""
 
     id: str
@@ -78,9 +80,8 @@ def build(options: Options, context: OpenContext, history: EventHistory, owned: 
     rules = _rules(options, context, history)
     workspace = _workspace(options, context, storage)
     providers = ProviderPool(settings, env, around)
-    services = _services(options, context, storage, workspace, providers)
-    code = code_checks(context, storage.log, workspace)
-    services.code = around.live(code)  # what servers said is in recorded results
+    code = _code_checks(context, storage.log, workspace)
+    services = _services(options, context, storage, workspace, providers, code)
     programs = cache(partial(_programs, context, workspace))
     shared = SharedResources(
         services=services,
@@ -149,6 +150,7 @@ def _services(
     storage: SessionStorage,
     workspace: LocalWorkspace,
     providers: ProviderPool,
+    code: CodeChecks | None,
 ) -> Services:
     env, telemetry = context.env, storage.telemetry
     return Services(
@@ -159,11 +161,22 @@ def _services(
         options.rng,
         storage.taint,
         ledger=options.surroundings.live(storage.ledger),
+        code=options.surroundings.live(code),  # what servers said is in recorded results
         supervisor=providers.supervisor(providers.get(context.choice)),
         shared_rate_limit=lambda lane: options.surroundings.live(FileSharedRateLimit(lane, env)),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
         trace=telemetry.traceparent if telemetry else None,
     )
+
+
+def _code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks | None:
+    """What says of the changes of a session what they did to the code. None in a folder that is not trusted: language servers run its
+    code."""
+    if not (context.settings.lsp.enabled and context.trust.ok and context.trust.root == context.root):
+        return None
+    from .language_servers import code_checks
+
+    return code_checks(context, log, workspace)
 
 
 def _tools(options: Options, context: OpenContext, storage: SessionStorage, shared: SharedResources) -> AgentTools:

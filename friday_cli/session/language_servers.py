@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from friday_cli.agents.code_checks import CodeChecks, WorkspaceWatch
 from friday_cli.config import Settings
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FileError
@@ -21,7 +22,6 @@ from friday_cli.workspace.sandbox.detect import detect_sandbox
 from .sandbox import sandbox_policy
 
 if TYPE_CHECKING:
-    from friday_cli.agents.code_checks import CodeChecks
     from friday_cli.lsp.entry import LanguageServerTable, ServerFile
     from friday_cli.lsp.pool import LanguageServers
 
@@ -57,13 +57,9 @@ def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> Langu
     return read(tuple(files), KNOWN)
 
 
-def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks | None:
-    """What says of the changes of a session what they did to the code. None in a folder that is not trusted: language servers run its
-    code."""
+def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks:
+    """What says of the changes of a session what they did to the code, in a trusted folder."""
     settings = context.settings.lsp
-    if not (settings.enabled and context.trust.ok and context.trust.root == context.root):
-        return None
-    from friday_cli.agents.code_checks import CodeChecks, WorkspaceWatch
 
     def warn(text: str) -> None:
         log.emit_soon("a", Notice(text, "warning"))

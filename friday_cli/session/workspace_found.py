@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from friday_cli.core.eventlog.requests import encoded
 from friday_cli.core.protocol.events import WorkspaceFound
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.system.git_head import first_line, git_folder, git_head
 from friday_cli.system.paths import config_dir
 
@@ -16,7 +16,7 @@ from .open_context import OpenContext, Options
 
 DIGITS = 12
 """Hexadecimal digits of a digest that are kept."""
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def workspace_found(context: OpenContext, options: Options) -> WorkspaceFound:
@@ -60,7 +60,7 @@ def _commit(root: Path) -> str:
     try:
         git = git_folder(root)
         if not head.startswith("ref: "):
-            return head if _COMMIT.fullmatch(head) else ""
+            return head if _COMMIT().fullmatch(head) else ""
         name, shared = head.removeprefix("ref: "), git / "commondir"
         common = git / first_line(shared) if shared.is_file() else git
         if (ref := common / name).is_file():
@@ -70,4 +70,4 @@ def _commit(root: Path) -> str:
             commit = next((line[:64].split(" ")[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")
     except (OSError, ValueError):
         return ""
-    return commit if _COMMIT.fullmatch(commit) else ""
+    return commit if _COMMIT().fullmatch(commit) else ""

@@ -4,15 +4,16 @@ temporary folder or a place that other users can write: `.venv/bin` or `node_mod
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from .project_search import nearest_repository
 
-TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())
+TEMPORARY = (
+    *("/tmp", "/var/tmp", "/dev/shm"),
+    *(path for name in ("TMPDIR", "TEMP", "TMP") if os.access(path := os.environ.get(name, ""), os.W_OK)),
+)
 """Folders of temporary files."""
 _NOBODY = 65534
 """The owner that files of root appear to have in a user namespace."""
@@ -32,6 +33,8 @@ def find_program(name: str, path: str | None, workspace: Iterable[str | os.PathL
 
 def why_not_used(name: str, path: str | None, workspace: Iterable[str | os.PathLike[str]] = ()) -> str:
     """The program `name` that comes before the one that is used, and why it is not; "" if none does."""
+    import shutil  # takes 2 ms, and tells more than a start needs
+
     first = shutil.which(name, path=_folders(path))
     if first is None or first == find_program(name, path, workspace):
         return ""
@@ -55,8 +58,9 @@ def _project(folder: str) -> str:
 
 def _find(name: str, path: str, projects: tuple[str, ...]) -> str | None:
     for folder in path.split(os.pathsep):
-        found = shutil.which(name, path=folder) if os.path.isabs(folder) else None
-        if found and not _distrust_reason(found, projects):
+        found = os.path.join(folder, name)
+        usable = os.path.isabs(folder) and os.path.isfile(found) and os.access(found, os.X_OK)
+        if usable and not _distrust_reason(found, projects):
             return found
     return None
 

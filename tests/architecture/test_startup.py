@@ -26,7 +26,7 @@ ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "workspace.worktrees", "workspace.sandbox.system_call_filter", "core.text.deceptive", "diagnostics.doctor", "cli",
     "workspace.local_commands", "workspace.process.starter", "tools.search.engine",
     "frontends.tui", "mcp", "lsp", "extensions.hooks", "telemetry", "agents.hooks.setup", "agents.hooks.session_hooks",
-    "agents.output_schema", "agents.first_message", "core.permissions.suggest", "tools.delegate.profile_search",
+    "agents.output_schema", "agents.first_message", "session.language_servers", "core.permissions.suggest", "tools.delegate.profile_search",
     "extensions.instruction_imports", "llm.models.local_servers",
 ))  # fmt: skip
 """Modules that `friday ask` loads only for a shell command, a rewind, a resumed session, a question, a sub-agent or what a

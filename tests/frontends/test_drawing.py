@@ -197,7 +197,7 @@ class Tty(io.StringIO):
 def size(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """The size of the terminal, to be changed."""
     found = {"columns": 40, "lines": 10}
-    monkeypatch.setattr(terminal.shutil, "get_terminal_size", lambda: terminal.os.terminal_size(found.values()))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: terminal.os.terminal_size(found.values()))
     monkeypatch.setattr(terminal, "REFRESH_S", 0.0)
     return found
 

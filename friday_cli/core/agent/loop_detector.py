@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Collection
 
 import msgspec
 
 from ..protocol.messages import Message
+from ..text.lazy_regex import pattern
 
 PERIOD = 8
 """The longest round that is detected, in turns."""
@@ -17,8 +17,8 @@ ROUNDS_WARN, ROUNDS_STOP_SINGLE, ROUNDS_STOP = 3, 5, 4
 NEAR_WARN, NEAR_STOP = 5, 8
 """Nearly equal rounds after which the agent is warned, and stopped."""
 
-_NUMBER = re.compile(r"\d+")
-_BLANKS = re.compile(r"(?:\s|\\[nrt])+")
+_NUMBER = pattern(r"\d+")
+_BLANKS = pattern(r"(?:\s|\\[nrt])+")
 
 
 class RepeatedRound(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class LoopDetector:
         if any(c.name in self._writing for c in reply.calls) and any(r.status == "ok" for r in results.results):
             return _exact(reply, results)
         sent = [(c.name, msgspec.json.encode(c.arguments, order="sorted").decode()) for c in reply.calls]
-        calls = [(name, _BLANKS.sub("", _NUMBER.sub("#", text))) for name, text in sent]
+        calls = [(name, _BLANKS().sub("", _NUMBER().sub("#", text))) for name, text in sent]
         return calls, [(" ".join(r.text.split()), r.status) for r in results.results]
 
 

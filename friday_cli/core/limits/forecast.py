@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from ..protocol.forecast import Forecast, Range
 
@@ -24,7 +25,7 @@ _Z = (0.0, 1.2816, 1.6449)
 _SHARES = (0.5, 0.9, 0.95)
 
 
-class PastRun(NamedTuple):
+class PastRun(msgspec.Struct, frozen=True):
     """An ended delegation: the size of its task in characters, what it and its descendants used, and its active seconds.
     `cost_usd` is None for an unknown price."""
 

@@ -3,7 +3,6 @@ its parent's rights and its own profile's, evaluated for each call."""
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -87,7 +86,8 @@ class Rules:
 
     def in_mode(self, mode: Mode) -> Rules:
         """These rights as they would be if the session had another mode."""
-        other = copy.copy(self)
+        other = Rules.__new__(Rules)
+        vars(other).update(vars(self))
         if self.parent is None:
             other.mode = mode
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
@@ -63,7 +63,7 @@ class ToolArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         snake_case here. What is left unchanged is checked like any other field. Raises ToolError."""
 
 
-class UnderstoodArguments(NamedTuple):
+class UnderstoodArguments(msgspec.Struct, frozen=True):
     """Arguments in our spelling, and the fields that were left out."""
 
     arguments: dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -68,7 +68,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     """A person has taken it over from its start."""
 
 
-class SpawnEstimate(NamedTuple):
+class SpawnEstimate(msgspec.Struct, frozen=True):
     """The facts on which the price of a sub-agent depends: its parent's provider, its profile, its token limit."""
 
     above: Provider

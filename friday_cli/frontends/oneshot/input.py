@@ -9,7 +9,9 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.session.attachments import PromptText, prompt_of_command
@@ -79,7 +81,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8-sig", "replace").replace("\0", "")
 
 
-class PromptCommand(NamedTuple):
+class PromptCommand(msgspec.Struct, frozen=True):
     """What a prompt means. `preface`: text before the message; `note`: for the person."""
 
     message: str | PromptText

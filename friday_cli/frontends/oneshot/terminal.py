@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +32,7 @@ def remark(text: str) -> None:
         if sys.stderr.isatty():
             import textwrap  # a run in a pipe does not need it
 
-            width = shutil.get_terminal_size().columns
+            width = _terminal_size().columns
             wrapped = (textwrap.wrap(row, width, subsequent_indent="  ", break_on_hyphens=False) for row in rows)
             rows = [piece for pieces in wrapped for piece in pieces or [""]]
         print("\n".join(rows), file=sys.stderr)
@@ -71,7 +70,7 @@ class StatusArea:
     def erase(self) -> None:
         """Remove the lines from the terminal until the next redraw."""
         if self._drawn:
-            self._write(f"{self._cursor_up(shutil.get_terminal_size().columns)}\x1b[J")
+            self._write(f"{self._cursor_up(_terminal_size().columns)}\x1b[J")
             self._drawn = []
 
     def close(self) -> None:
@@ -85,7 +84,7 @@ class StatusArea:
         from rich.cells import cell_len
 
         self._timer = None
-        size = shutil.get_terminal_size()
+        size = _terminal_size()
         width = max(1, size.columns - 1)
         lines = [truncate_line(text, width) for text in self._lines(width)][-max(1, size.lines - 2) :]
         body = "".join(f"\x1b[K\x1b[2m{text}\x1b[0m\n" for text in lines)
@@ -190,3 +189,9 @@ class StreamedMarkdown:
                 text = capture.get()
         sys.stdout.write(_BLANK_EDGES().sub("", text) + "\n\n")
         sys.stdout.flush()
+
+
+def _terminal_size() -> os.terminal_size:
+    import shutil  # a run in a pipe does not need it
+
+    return shutil.get_terminal_size()

@@ -41,6 +41,7 @@ from friday_cli.core.protocol.provider import (
     ThinkingChunk,
     estimate_request,
 )
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import map_strings
 
 from ..transport.tool_arguments import call_of
@@ -48,7 +49,7 @@ from .scenario import AgentScript, Scenario, ScriptedCall, ScriptedTurn
 
 __all__ = ["Scenario", "ScriptedProvider"]
 
-_PLACEHOLDER = re.compile(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
+_PLACEHOLDER = pattern(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
 _NO_SCRIPT = AgentScript(wrap_up="done")
 
 
@@ -210,4 +211,4 @@ def _fill(text: str, request: Request) -> str:
         index = int(found[1])
         return results[index].text if -len(results) <= index < len(results) else found[0]
 
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER().sub(value, text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
@@ -46,7 +47,7 @@ class EditArguments(ToolArguments, frozen=True):
             sent["edits"] = [{name: sent.pop(name) for name in names.intersection(sent)}]
 
 
-class _NewText(NamedTuple):
+class _NewText(msgspec.Struct, frozen=True):
     """What a call makes of a file. `expect`: the hash that the file must have, None if it must not exist."""
 
     path: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from friday_cli.core.permissions.dangerous import masked
@@ -101,7 +102,7 @@ def _split(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-class _Lines(NamedTuple):
+class _Lines(msgspec.Struct, frozen=True):
     """The lines that were read of a file, after the first `skipped` ones. `more`: others follow, and how many is not known."""
 
     found: list[str]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +26,8 @@ class OverflowFolder:
     def folder(self) -> Path:
         """Create the folder (mode 0700) if needed and return it. Raises OSError."""
         if self.path is None:
+            import tempfile  # most outputs fit into memory
+
             self.path = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.path
@@ -35,6 +35,8 @@ class OverflowFolder:
     def close(self) -> None:
         """Remove the folder if it is a temporary one."""
         if self._temporary is not None:
+            import shutil
+
             shutil.rmtree(self._temporary, ignore_errors=True)
 
 
@@ -133,6 +135,8 @@ class OutputCapture:
     def _write(self, data: bytes) -> None:
         try:
             if self._file is None and not self.output_file:
+                import tempfile
+
                 self._file, self.output_file = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._folder())
                 data = self._buffer.whole() + data
             if self._file is not None:
@@ -148,6 +152,8 @@ class OutputCapture:
 
 def keep_output(folder: Callable[[], Path], data: bytes) -> str:
     """Write `data` to a new file; returns its path. Raises OSError."""
+    import tempfile
+
     file, path = tempfile.mkstemp(prefix="result-", suffix=".txt", dir=folder())
     with os.fdopen(file, "wb") as stream:
         stream.write(data)
@@ -159,6 +165,8 @@ def unnamed_file() -> BinaryIO:
     must be drained."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("output"), "w+b", buffering=0)
+    import tempfile
+
     return tempfile.TemporaryFile(buffering=0)
 
 

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -68,12 +67,12 @@ def detect_sandbox(
     if wanted == "none":
         return SandboxChoice("none", why="switched off in the settings")
     path = environ.get("PATH", os.defpath)
-    bwrap, true = (find_program(name, path, workspace) for name in ("bwrap", "true"))
+    bwrap = find_program("bwrap", path, workspace)
     file = cache / "sandbox.json" if cache else None
     key = _cache_key(wanted, bwrap)
     found = _detected.get(key) or _load(file).get(key)
     if found is None:
-        found = _try(wanted, bwrap, true)
+        found = _try(wanted, bwrap, find_program("true", path, workspace))
         _save(file, key, found)
     _detected[key] = found
     if found.kind != wanted and wanted != "auto":
@@ -109,6 +108,8 @@ def _bubblewrap(program: str | None, true: str | None) -> SandboxChoice:
 
 
 def _landlock() -> SandboxChoice:
+    import tempfile  # the result is kept: most starts try nothing
+
     package = str(Path(__file__).parents[3])
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         printed, problem = _run([sys.executable, "-I", "-S", "-c", _LANDLOCK, package, folder + "/."])
@@ -137,6 +138,8 @@ def _seatbelt() -> SandboxChoice:
 
 def _probe(kind: SandboxKind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
     """Why the program `true` cannot be run in a sandbox, "" if it can."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan(kind, program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
         return _run([os.fsdecode(word) for word in wrap(plan.resolved(), [os.fsencode(true)])])[1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -154,6 +152,8 @@ class SandboxPolicy:
     def _temporary(self, *, read_only: bool = False) -> str:
         with self._creating:
             if read_only not in self._tmp:
+                import tempfile  # a session without commands needs none
+
                 self._tmp[read_only] = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
             return self._tmp[read_only]
 
@@ -163,5 +163,7 @@ class SandboxPolicy:
             with contextlib.suppress(OSError):  # not empty any longer
                 os.rmdir(path)
         for path in self._tmp.values():
+            import shutil
+
             shutil.rmtree(path, ignore_errors=True)
         self._mount_points, self._tmp = set(), {}

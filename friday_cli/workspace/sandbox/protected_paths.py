@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.system.project_search import repository_top
@@ -70,7 +71,7 @@ def _socket(value: str) -> str:
     return found[1] if found else ""
 
 
-class WritableFolder(NamedTuple):
+class WritableFolder(msgspec.Struct, frozen=True):
     """Paths that come with a writable folder: `write` must be writable too, `freeze` must not change."""
 
     write: tuple[str, ...]
