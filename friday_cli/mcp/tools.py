@@ -225,7 +225,7 @@ class ToolSearch:
             return name, given
 
         about = "Calls a tool that mcp_search found."
-        return _forwarding(CALL, "run", CallArguments, about, forward)
+        return _forwarding(CALL, CallArguments, about, forward)
 
     def _resources(self) -> list[Tool]:
         def listing(args: ListResourcesArguments) -> tuple[str, dict[str, Any]]:
@@ -237,9 +237,9 @@ class ToolSearch:
         names = ", ".join(self._readable)
         return [
             _forwarding(
-                LIST, "run", ListResourcesArguments, f"Lists the resources of an MCP server. Servers: {names}.", listing
+                LIST, ListResourcesArguments, f"Lists the resources of an MCP server. Servers: {names}.", listing
             ),
-            _forwarding(READ, "run", ReadResourceArguments, "Reads a resource that mcp_list lists.", reading),
+            _forwarding(READ, ReadResourceArguments, "Reads a resource that mcp_list lists.", reading),
         ]
 
     def _known(self, server: str) -> str:
@@ -272,11 +272,11 @@ class ToolSearch:
         return ", ".join(parts)
 
 
-def _forwarding(name: str, effect: Any, args: type[msgspec.Struct], about: str, forward: Callable[[Any], Any]) -> Tool:
+def _forwarding(name: str, args: type[msgspec.Struct], about: str, forward: Callable[[Any], Any]) -> Tool:
     async def run(context: ToolContext, args: Any) -> Output:
         raise ToolError(f"{name} does not run tools itself.")
 
-    return Tool(run=run, info=ToolInfo(name, effect, exact=True), args=args, description=about, forward=forward)
+    return Tool(run=run, info=ToolInfo(name, "run", exact=True), args=args, description=about, forward=forward)
 
 
 def _described(tool: Tool) -> str:

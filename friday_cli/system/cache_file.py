@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from .paths import cache_dir, text_of
+
 LARGEST = 64_000_000
 """Bytes of a file that is read: many times what Friday writes."""
+KEPT_S = 90 * 86_400
+"""Seconds after which the unused cache of a folder is removed."""
 
 
 def read(path: Path) -> bytes | None:
@@ -39,6 +44,24 @@ def write(path: Path, content: bytes) -> bool:
         atomic_file.replace_bytes(path, content, mode=0o600)
         return True
     return False
+
+
+def of_folder(kind: str, folder: Path, env: Mapping[str, str] | None) -> Path | None:
+    """The cache file of this `kind` ("skills") for what was read below `folder`; None where agents could write it there."""
+    import hashlib  # takes 3 ms; most folders need none
+
+    path = cache_dir(env) / f"{kind}-{hashlib.sha256(text_of(folder).encode()).hexdigest()[:16]}"
+    return None if path.is_relative_to(folder) else path
+
+
+def write_of_folder(path: Path, content: bytes) -> None:
+    """Write the cache file of a folder and remove those of its kind that were not used for `KEPT_S`. The folder for caches is made by
+    the first session: to look at files changes nothing on a new machine."""
+    if path.parent.is_dir() and write(path, content):
+        with suppress(OSError):
+            for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*"):
+                if old.stat().st_mtime < time.time() - KEPT_S:
+                    old.unlink()
 
 
 def code_stamp(*code: Path) -> str:

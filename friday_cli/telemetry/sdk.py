@@ -124,9 +124,9 @@ def _resource(session: str) -> Resource:
     return Resource.create({**own, **detected.attributes})
 
 
-def _sdk_context(context: SpanContext, *, is_remote: bool = False) -> SdkContext:
+def _sdk_context(context: SpanContext) -> SdkContext:
     flags = TraceFlags(TraceFlags.SAMPLED if context.sampled else TraceFlags.DEFAULT)
-    return SdkContext(context.trace, context.span, is_remote, flags)
+    return SdkContext(context.trace, context.span, False, flags)
 
 
 def _sdk_span(span: Span, resource: Resource) -> ReadableSpan:

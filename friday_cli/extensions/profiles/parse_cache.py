@@ -6,7 +6,6 @@ and is not used where others could write it, or where the commands of agents can
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,14 +14,11 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.system import cache_file
-from friday_cli.system.paths import cache_dir, text_of
 
 from .profile import Profile
 
 MIN_FILES = 4
 """Files in a folder from which on the cache is worth its file."""
-KEPT_S = 90 * 86_400
-"""Seconds after which an unused cache is removed."""
 
 
 class ParsedFile(msgspec.Struct, frozen=True, array_like=True):
@@ -58,12 +54,8 @@ class ParseCache:
         self._used: dict[str, ParsedFile] = {}
         self._known: dict[str, ParsedFile] = {}
         self._path: Path | None = None
-        if files >= MIN_FILES:
-            import hashlib  # takes 3 ms; most folders have few profiles
-
-            path = cache_dir(env) / f"profiles-{hashlib.sha256(text_of(folder).encode()).hexdigest()[:16]}"
-            if not path.is_relative_to(folder):
-                self._path, self._known = path, _read(path)
+        if files >= MIN_FILES and (path := cache_file.of_folder("profiles", folder, env)) is not None:
+            self._path, self._known = path, _read(path)
 
     def get(self, key: str) -> ParsedFile | None:
         """The entry of a file that was read before."""
@@ -76,15 +68,9 @@ class ParseCache:
         self._used[key] = parsed
 
     def save(self) -> None:
-        """Write the entries that were used, if they have changed. A cache that cannot be written is not an error. Its folder is
-        made by the first session: to look at profiles changes nothing on a new machine."""
-        if self._path is None or self._used.keys() == self._known.keys() or not self._path.parent.is_dir():
-            return
-        if cache_file.write(self._path, msgspec.msgpack.encode(_CacheFile(_made_by(), self._used))):
-            with suppress(OSError):
-                for old in self._path.parent.glob("profiles-*"):
-                    if old.stat().st_mtime < time.time() - KEPT_S:
-                        old.unlink()
+        """Write the entries that were used, if they have changed. A cache that cannot be written is not an error."""
+        if self._path is not None and self._used.keys() != self._known.keys():
+            cache_file.write_of_folder(self._path, msgspec.msgpack.encode(_CacheFile(_made_by(), self._used)))
 
 
 def _read(path: Path) -> dict[str, ParsedFile]:

@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.system import cache_file
 from friday_cli.system.named_files import why_left_out
-from friday_cli.system.paths import cache_dir, config_dir, text_of
+from friday_cli.system.paths import config_dir, text_of
 
 from .skill import FILE as FILE
 from .skill import IGNORED, MAX_DEPTH, ParsedSkill
@@ -31,8 +31,6 @@ MAX_TOTAL = 64 * 2**20
 """Bytes of all files of a project's skills."""
 SETTLED_NS = 2_000_000_000
 """A file that changed within this time (nanoseconds) may change again without another time stamp, so it is not kept."""
-KEPT_S = 90 * 86_400
-"""Seconds after which an unused cache is removed."""
 IN_PROJECT = (".friday/skills", ".agents/skills", ".claude/skills")
 IN_HOME = (".agents/skills", ".claude/skills")
 UNTRUSTED = ""
@@ -94,10 +92,7 @@ class SkillCache:
     cache that cannot be written is not an error."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None) -> None:
-        import hashlib  # takes 3 ms; most folders have no skills
-
-        path = cache_dir(env) / f"skills-{hashlib.sha256(text_of(folder).encode()).hexdigest()[:16]}"
-        self._path = None if path.is_relative_to(folder) else path  # agents could write it there
+        self._path = cache_file.of_folder("skills", folder, env)
         file = self._read()
         self._scanned = _CachePart(file.scanned, ScannedSkill)
         self._parsed = _CachePart(file.parsed, ParsedSkill)
@@ -119,16 +114,10 @@ class SkillCache:
             self._parsed.forget(key)
 
     def save(self) -> None:
-        """Write it, if it has changed. Its folder is made by the first session."""
-        changed = self._scanned.changed or self._parsed.changed
-        if self._path is None or not changed or not self._path.parent.is_dir():
-            return
-        file = _SkillCacheFile(_made_by(), self._scanned.encoded(), self._parsed.encoded())
-        if cache_file.write(self._path, msgspec.msgpack.encode(file)):
-            with suppress(OSError):
-                for old in self._path.parent.glob("skills-*"):
-                    if old.stat().st_mtime < time.time() - KEPT_S:
-                        old.unlink()
+        """Write it, if it has changed."""
+        if self._path is not None and (self._scanned.changed or self._parsed.changed):
+            file = _SkillCacheFile(_made_by(), self._scanned.encoded(), self._parsed.encoded())
+            cache_file.write_of_folder(self._path, msgspec.msgpack.encode(file))
 
     def _read(self) -> _SkillCacheFile:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):

@@ -122,10 +122,10 @@ def _request_id(data: Any) -> str:
     return text_in(data.get("request_id")) if isinstance(data, dict) else ""
 
 
-def from_error(endpoint: Endpoint, error: Any, *, status: int = 0) -> ProviderError:
+def from_error(endpoint: Endpoint, error: Any) -> ProviderError:
     """The error that a service reports inside a stream with status 200: an `error` event, or a field `error`."""
-    kind, detail = _classify(_error_in(error), status, "")
-    return _error(endpoint, kind, status, detail, retry_after({}, error), request_id=_request_id(error))
+    kind, detail = _classify(_error_in(error), 0, "")
+    return _error(endpoint, kind, 0, detail, retry_after({}, error), request_id=_request_id(error))
 
 
 def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
