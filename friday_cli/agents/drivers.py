@@ -12,6 +12,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.subagents.driver import Driver, ModelDriver
 
 from .shared_resources import SharedResources
+from .surroundings import Check
 
 if TYPE_CHECKING:
     from friday_cli.external_agents.host import ExternalAgents
@@ -22,6 +23,8 @@ class Drivers(msgspec.Struct, eq=False):
 
     shared: SharedResources
     folder: Callable[[], Path]
+    check: Check | None = None
+    """What answers for the checks of ladders in a replay, in which no program is started either; None runs them."""
     programs: ExternalAgents | None = None
     """What starts the programs of external agents, made with the first one."""
 
@@ -30,10 +33,10 @@ class Drivers(msgspec.Struct, eq=False):
         shared = self.shared
         profile = shared.profiles.found.get(agent.profile)
         if profile is not None and profile.models:
-            from .ladder import LadderDriver  # few profiles have one
+            from .ladder import LadderDriver, check_work  # few profiles have one
 
-            return LadderDriver(agent, profile, shared)
-        if profile is None or profile.external is None or agent.parent is None:
+            return LadderDriver(agent, profile, shared, self.check or check_work)
+        if profile is None or profile.external is None or agent.parent is None or self.check is not None:
             return ModelDriver(agent, shared.services)
         from friday_cli.external_agents.driver import ExternalDriver  # few sessions have external agents
         from friday_cli.external_agents.host import ExternalAgents

@@ -10,7 +10,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import FridayError, ToolError
-from friday_cli.core.protocol.events import Compacted, Notice, Prefix
+from friday_cli.core.protocol.events import Checked, Compacted, Notice, Prefix
 from friday_cli.core.protocol.messages import Message, user
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.run_result import RunResult
@@ -18,9 +18,10 @@ from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.core.text.sanitize import code_block
 from friday_cli.extensions.profiles import Profile
 
-from .check_command import CheckEnd, run_check
+from .check_command import run_check
 from .provider_pool import require_price
 from .shared_resources import SharedResources
+from .surroundings import Check
 
 CHECKED = ("done", "reported", "loop", "supervision", "refusal", "context")
 """Ends of a rung after which the check decides; a limit, a stop or a failed service ends the run."""
@@ -33,13 +34,25 @@ _DIFF = (
 )
 
 
+async def check_work(agent: Agent, profile: Profile) -> Checked:
+    """Run the check where the agent worked, and find what it changed if that fails. Raises ToolError, also for a command of a project
+    that nothing would confine."""
+    if profile.origin == "project" and not agent.workspace.sandbox_access(""):
+        raise ToolError(f"The check of the project's profile {profile.name} needs a sandbox, and none works here.")
+    check = await run_check(agent, profile.check)
+    if check.passed:
+        return Checked(True, check.how)
+    diff = await agent.workspace.run(_DIFF, agent=agent.path, timeout_s=60.0, on_output=lambda text: None)
+    return Checked(False, check.how, check.output, diff.output[:DIFF_CHARS] if diff.exit_code == 0 else "")
+
+
 class LadderDriver(ModelDriver):
     """Implements `Driver`: the models of a profile work one after the other, in the same files (or, with `ladder: fresh`, from their
     start) and on the same budget, until its check passes. Each hands up what it changed, the output of the check and its receipt."""
 
-    def __init__(self, agent: Agent, profile: Profile, shared: SharedResources) -> None:
+    def __init__(self, agent: Agent, profile: Profile, shared: SharedResources, check: Check) -> None:
         super().__init__(agent, shared.services)
-        self._profile, self._shared = profile, shared
+        self._profile, self._shared, self._check = profile, shared, check
         self._rest = list(profile.models[1:])
         known = [name for name in self._rest if self._is(name)]
         if known:  # a resumed agent goes on where it was
@@ -58,8 +71,8 @@ class LadderDriver(ModelDriver):
             if outcome.stop_reason not in CHECKED:
                 return outcome
             try:
-                self._require_sandbox()
-                check = await run_check(agent, command)
+                check = await self._check(agent, self._profile)
+                await self._services.log.emit(agent.path, check)
                 if check.passed:
                     await self._note(f"{agent.model} passed the check `{command}`")
                     return outcome
@@ -71,18 +84,11 @@ class LadderDriver(ModelDriver):
             except FridayError as error:
                 return _failed(outcome, str(error))
 
-    def _require_sandbox(self) -> None:
-        """Raises ToolError for a command of a project that nothing would confine."""
-        if self._profile.origin == "project" and not self._agent.workspace.sandbox_access(""):
-            raise ToolError(
-                f"The check of the project's profile {self._profile.name} needs a sandbox, and none works here."
-            )
-
-    async def _climb(self, begin: Sequence[Message], outcome: RunResult, check: CheckEnd, failed: str) -> None:
+    async def _climb(self, begin: Sequence[Message], outcome: RunResult, check: Checked, failed: str) -> None:
         """Let the next model go on: it reads what came before the work, later messages of people and the evidence, not the work itself.
         Raises FridayError."""
         agent, conversation = self._agent, self._agent.conversation
-        evidence = await self._evidence(outcome, check)
+        evidence = self._evidence(outcome, check)
         if self._profile.ladder:
             await self._shared.isolation.reset(agent.path)
         before, name = prompt_tokens(agent), self._rest.pop(0)
@@ -97,19 +103,15 @@ class LadderDriver(ModelDriver):
             Prefix(agent.model, conversation.system, conversation.specs),
         )
 
-    async def _evidence(self, outcome: RunResult, check: CheckEnd) -> str:
+    def _evidence(self, outcome: RunResult, check: Checked) -> str:
         """What the next model reads of the work so far."""
-        agent = self._agent
-        changes = await agent.workspace.run(_DIFF, agent=agent.path, timeout_s=60.0, on_output=lambda text: None)
         where = "and its changes were undone" if self._profile.ladder else "in the files as they are now"
         parts = [
             f"{NOTE} [Evidence] Another model worked on this task before you, {where}. The check `{self._profile.check}` "
             f"{check.how}. {'Start over' if self._profile.ladder else 'Correct the work or start over'}; it counts only if the check passes.",
             f"Output of the check:\n{code_block(check.output)}" if check.output else "",
-            f"Its changes:\n{code_block(changes.output[:DIFF_CHARS])}"
-            if changes.exit_code == 0 and changes.output
-            else "",
-            "What Friday saw it do:\n" + "\n".join(agent.receipt_builder.run.lines()),
+            f"Its changes:\n{code_block(check.changes)}" if check.changes else "",
+            "What Friday saw it do:\n" + "\n".join(self._agent.receipt_builder.run.lines()),
             f"What it said:\n{code_block(outcome.text[:4_000])}" if outcome.text else "",
         ]
         return "\n\n".join(filter(None, parts))

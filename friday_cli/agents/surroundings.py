@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Hooks
-from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.agent.agent import Agent, Hooks
+from friday_cli.core.protocol.events import Checked, Envelope
 from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.provider import Effort, Provider, ServiceTier
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.models.presets import PRESETS
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Tier = ServiceTier | Literal[""]
+Check = Callable[[Agent, Profile], Awaitable[Checked]]
+"""Checks the work of an agent by the command of its profile. Raises ToolError if that cannot be started."""
 
 
 class Surroundings:
@@ -30,6 +33,8 @@ class Surroundings:
     """Whether the session is kept."""
     history: Sequence[Envelope] = ()
     """The events before the part that is replayed."""
+    check: Check | None = None
+    """What answers for the checks of ladders where nothing is run; None runs them."""
 
     def live(self, value: T) -> T | None:
         """`value`, which reaches or changes the world; None where nothing may."""

@@ -96,7 +96,7 @@ def _copy(session: str, recording: Recording, *, yes: bool) -> Iterator[Path]:
     try:
         for text in made.missing:
             remark(f"not as it was: {text}")
-        calls = [call.started for call in recording.calls.values() if call.started.tool == BASH]
+        calls = [call.started for each in recording.calls.values() for call in each if call.started.tool == BASH]
         for call in calls[:COMMANDS]:
             remark(f"runs: {sanitize_line(call.title, 120)}")
         more = f" and {len(calls) - COMMANDS:,} more commands" if len(calls) > COMMANDS else ""

@@ -9,7 +9,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.map.caps import dollars
 from friday_cli.view.reports.html import escape, html_page, table
 
-from .report import LINE, NUMBERS, TITLES, arm_cells, head, remarks
+from .report import NUMBERS, TITLES, arm_cells, head, remarks, short_reason
 from .results import EvalResults, PairResult
 
 WIDTH, LEFT, ROW = 1000, 320, 26
@@ -38,13 +38,18 @@ def _body(found: EvalResults) -> Iterator[str]:
             str(row.trial),
             row.outcome,
             dollars(row.record.work.cost) if row.record else "",
-            sanitize_line(row.record.why if row.record else row.error, LINE),
+            short_reason(row),
             row.record.work.session[:8] if row.record else row.agent[:8],
         )
         for row in found.rows
     ]
     titles = ("Task", "Arm", "Trial", "Outcome", "Cost", "Why", "Session")
-    yield f"<section><h2>Trials</h2>\n{table(titles, rows, numbers=('Trial', 'Cost'))}</section>\n</main>\n"
+    yield f"<section><h2>Trials</h2>\n{table(titles, rows, numbers=('Trial', 'Cost'))}"
+    for row in found.rows:
+        if why := (row.record.why if row.record else row.error).strip():
+            yield f"<details><summary>{escape(f'{row.label}: {row.outcome}')}</summary>"
+            yield f'<pre tabindex="0">{escape(why)}</pre></details>\n'
+    yield "</section>\n</main>\n"
 
 
 def _differences(pairs: tuple[PairResult, ...]) -> str:

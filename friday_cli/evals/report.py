@@ -12,7 +12,7 @@ from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.map.caps import dollars
 
-from .results import ArmResult, EvalResults
+from .results import ArmResult, EvalResults, TrialRow
 from .statistics import FEWEST
 
 TITLES = ("ARM", "PASSED", "95 %", "ALL TRIALS", "COST", "PER PASS", "TOKENS", "TIME", "DENIED", "WARNINGS")
@@ -74,12 +74,19 @@ def remarks(found: EvalResults) -> Iterator[str]:
         yield f"{pluralize(missing, 'trial')} not run yet: friday eval retry {found.id}"
 
 
+def short_reason(row: TrialRow) -> str:
+    """Why a trial did not pass, in a line: of the output of its check only the last line."""
+    first, *rest = (row.record.why if row.record is not None else row.error).strip().split("\n")
+    if rest and " ended with exit code " in first:
+        first = f"{first.partition(': ')[0]}: {rest[-1]}"
+    return sanitize_line(first, LINE)
+
+
 def failures(found: EvalResults) -> Iterator[str]:
     """A line for each trial that did not pass, with its session."""
     for row in found.rows:
         if row.record is not None and row.record.outcome != "passed":
-            why = sanitize_line(row.record.why, LINE)
-            yield f"{row.record.outcome}  {row.label}: {why}; {row.record.work.session[:8]}"
+            yield f"{row.record.outcome}  {row.record.work.session[:8]}  {row.label}: {short_reason(row)}"
 
 
 def as_data(found: EvalResults) -> dict[str, Any]:

@@ -96,7 +96,12 @@ class EvalRun:
             await recovery.recover(store, self._env, own=job.id)
             await store.clear_places(job.id)
             await store.add_places(job.id, 0, [(trial.key, _item(trial)) for trial in trials])
-            if left := await store.left(job.id):
+            if not (left := await store.left(job.id)):
+                again = (
+                    "the checks are those that ran already" if self._rescore else "each trial has its result already"
+                )
+                self._frontend.note(f"nothing is run: {again}.")
+            else:
                 await store.reopen(job.id)
                 await self._run_trials(trials, caps, arms[0].settings, left)
             await store.end(job.id, whole=not await store.left(job.id), reason=self._reason)
@@ -175,9 +180,9 @@ class EvalRun:
         """Say what it will cost and show, and ask for the one yes. Raises UsageError where no one can be asked."""
         job = self._job
         if job.cost is None or not job.cap.above(batch.agreed):
-            self._frontend.note(f"{await self._plan(left)}.")
+            self._frontend.note(f"{await self._plan(left)}. {self._power()}".rstrip())
             return
-        question = f"{await self._plan(left)}. {self._power()}"
+        question = f"{await self._plan(left)}. {self._power()}".rstrip(". ")
         self._frontend.can_confirm(question)
         if await self._frontend.confirm(question):
             await self._store.update(job.id, approved=job.cost)
@@ -203,10 +208,10 @@ class EvalRun:
         if len(self._arms) < 2:
             return ""
         if tasks < FEWEST:
-            return f"Fewer than {FEWEST} tasks cannot show a difference"
+            return f"Fewer than {FEWEST} tasks cannot show a difference."
         more = max(40, 2 * tasks)
         seen, then = (100 * smallest_difference(number, trials) for number in (tasks, more))
-        return f"Differences below about {seen:.0f} points will not be seen; {more} tasks would show {then:.0f}"
+        return f"Differences below about {seen:.0f} points will not be seen; {more} tasks would show {then:.0f}."
 
     async def _past(self) -> list[PastRun]:
         """What trials of this suite used in this folder, the newest first."""

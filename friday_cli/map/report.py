@@ -138,7 +138,11 @@ def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
     rest = max(0, left - progress.ended)
     return [
         ("done", f"{progress.done:,} of {left:,}"),
-        ("failed", f"{progress.failed:,}"),
+        *(
+            (name, f"{count:,}")
+            for name, count in (("failed", progress.failed), ("waiting", progress.waiting))
+            if count
+        ),
         ("running", f"{progress.running:,}"),
         ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
         ("cost", dollars(progress.cost) if progress.cost or not progress.tokens else f"{progress.tokens:,} tokens"),

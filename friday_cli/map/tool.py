@@ -206,7 +206,7 @@ class _CallFrontend:
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
             cell = dict(report.progress_cells(progress, left))
-            counts = f"{cell['done']} done, {cell['failed']} failed, {cell['running']} running"
+            counts = f"{cell['done']} done, {progress.failed:,} failed, {cell['running']} running"
             self.note(f"{counts}, {cell['rate']}, {cell['cost']}, {cell['time left']} left")
 
 

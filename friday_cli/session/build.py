@@ -24,9 +24,8 @@ from friday_cli.agents.servers import open_servers
 from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.skills import SessionSkills
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
-from friday_cli.agents.surroundings import Surroundings
 from friday_cli.agents.worktree_changes import WorktreeChanges
-from friday_cli.core.agent.agent import Agent, Hooks, Policy, Services
+from friday_cli.core.agent.agent import Hooks, Policy, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
@@ -35,7 +34,6 @@ from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.trace_context import valid_traceparent
-from friday_cli.core.subagents.driver import Driver, ModelDriver
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
 from friday_cli.store.locks import Ownership
@@ -207,13 +205,8 @@ def _factory(
         root=RootOptions(context.choice, persona, rules, workspace_found(context, options), options.caller),
         overflow_folder=workspace.overflow.folder,
         sub_agents=sub_agents,
-        drive=drive(options.surroundings, Drivers(tools.shared, workspace.overflow.folder)),
+        drive=Drivers(tools.shared, workspace.overflow.folder, options.surroundings.check).of,
     )
-
-
-def drive(surroundings: Surroundings, drivers: Drivers) -> Callable[[Agent], Driver]:
-    """What does the work of agents; where answers are recorded, Friday's loop: no program and no check is started."""
-    return surroundings.live(drivers.of) or partial(ModelDriver, services=drivers.shared.services)
 
 
 def _sub_agents(

@@ -57,17 +57,19 @@ def test_arms_are_compared_and_nothing_is_paid_twice(console: Console) -> None:
     good, bad = model(console, "good", SOLVES), model(console, "bad", [{"text": "I did it."}])
     ran = evaluate(console, bad, good)
     assert ran.code == 0, ran
-    assert "6 tasks x 2 arms x 1 trial = 12 sessions" in ran.err
+    assert "6 tasks x 2 arms x 1 trial = 12 sessions. Differences below about " in ran.err
+    assert "failed 0" not in ran.err, "what a check refused is not a failure of the run"
     assert "good is better than bad: +100 points (95 %: +50 to +100)" in ran.out
     assert ("bad   0 of 6" in ran.out, "good  6 of 6" in ran.out) == (True, True), ran.out
     assert sessions(console) == 12
-    assert evaluate(console, bad, good).out == ran.out
+    again = evaluate(console, bad, good)
+    assert (again.out, "nothing is run: each trial has its result already" in again.err) == (ran.out, True), again
     assert sessions(console) == 12
     third = evaluate(console, bad, good, model(console, "third", [*SOLVES, {"text": "again"}]))
     assert (third.code, sessions(console)) == (0, 18)
     assert "third against good: cannot tell: +0 points" in third.out
     shown = console.ok("eval", "status", identity(console))
-    assert "failed  t0, bad, trial 1: `cmp answer.txt wanted.txt` ended with exit code 2" in shown.out
+    assert ": `cmp answer.txt wanted.txt` ended with exit code 2" in shown.out
 
 
 def test_a_check_that_changes_costs_nothing(console: Console) -> None:
@@ -93,6 +95,16 @@ def test_failures_of_the_harness_are_never_the_agents(
     ran = evaluate(console, model(console, "arm", turns))
     assert (ran.code, said in ran.out) == (code, True), ran
     assert ("0 of 0" in ran.out, "counts for none" in ran.out) == (True, True)
+
+
+def test_why_a_trial_failed_is_one_line_and_whole_on_the_page(console: Console) -> None:
+    suite(console, 1, check=["printf 'first of all\\n2 tests failed\\n'; exit 3"])
+    evaluate(console, model(console, "arm", SOLVES))
+    shown = console.ok("eval", "status", identity(console)).out
+    assert "ended with exit code 3: 2 tests failed" in shown
+    page = console.ok("eval", "report", identity(console), "-f", "html").out
+    assert "<summary>t0, arm, trial 1: failed</summary>" in page
+    assert "first of all\n2 tests failed</pre>" in page
 
 
 def test_a_limit_of_its_own_is_shown_apart(console: Console) -> None:

@@ -173,3 +173,41 @@ def test_the_check_of_a_project_is_shown_before_it_is_trusted_and_needs_a_sandbo
 def test_a_ladder_is_shown(console: Console) -> None:
     climb(console, [], [])
     assert "until `grep -q 42 answer.txt` passes" in console.ok("profiles", "show", "fixer").out
+
+
+def test_a_ladder_is_replayed_with_the_models_and_checks_of_its_log(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(console.project)
+    ran = climb(console, writes("41\n", "I wrote it."), writes("42\n", "It is 42 now."))
+    (console.project / "answer.txt").write_text("nobody looks at this\n")
+    session = ran.document["session_id"]
+    same = console.ok("sessions", "replay", session)
+    assert "replayed without a difference: 2 agents, 6 requests, 3 calls" in same.out
+    assert (console.project / "answer.txt").read_text() == "nobody looks at this\n"
+    console.ok("cassette", "add", session, "ladder")
+    console.ok("cassette", "check")
+    profile = console.friday_home / "profiles/fixer.md"
+    profile.write_text(profile.read_text().replace("dear.json", "other.json"))
+    other = console("sessions", "replay", session)
+    assert (other.code, "a.1 turn 3: model" in other.out) == (1, True), other.out
+    assert ("- scripted/dear" in other.out, "+ scripted/other" in other.out) == (True, True), other.out
+    text = profile.read_text()
+    profile.write_text(text.replace("check: grep -q 42 answer.txt\n", "").replace("models:", "#"))
+    without = console("sessions", "replay", session)
+    assert (without.code, "[missing]" in without.out or "[parameter]" in without.out) == (1, True), without.out
+
+
+def test_a_check_that_was_not_recorded_is_named_and_not_run(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(console.project)
+    ran = climb(console, writes("42\n", "done"), writes("42\n", "dear"))
+    session = ran.document["session_id"]
+    folder = console.project / ".friday/cassettes"
+    console.ok("cassette", "add", session, "old")
+    lines = (folder / "old.jsonl").read_text().splitlines()
+    kept = [line for line in lines if '"kind": "checked"' not in line]
+    assert len(kept) == len(lines) - 1
+    (folder / "old.jsonl").write_text("\n".join(kept) + "\n")
+    (console.project / "answer.txt").unlink()
+    checked = console("cassette", "check")
+    assert "the check `grep -q 42 answer.txt` runs now; it was not recorded [extra]" in checked.out, checked

@@ -28,7 +28,9 @@ from .request_events import WorkspaceFound as WorkspaceFound
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 from .tool_info import OF_ITEM
 from .waiting import StatusChanged as StatusChanged
+from .workspace_events import Checked as Checked
 from .workspace_events import Checkpoint as Checkpoint
+from .workspace_events import Reviewed as Reviewed
 from .workspace_events import WorktreeChanged as WorktreeChanged
 
 SCHEMA = 1
@@ -340,12 +342,6 @@ class Rewound(Event, frozen=True, tag="rewound"):
     since: int = 0
 
 
-class Reviewed(Event, frozen=True, tag="reviewed"):
-    """A person accepted the changes of the agents to these files so far."""
-
-    paths: tuple[str, ...]
-
-
 class PersonCommand(Event, frozen=True, tag="person_command"):
     """A command that a person ran in the session's folder ended. The main agent may report how."""
 
@@ -379,7 +375,7 @@ AnyEvent = (
     | AttemptFailed | CacheRefreshed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
     | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta
     | ToolOutput | TakenOver | HandedBack | Requested | WorkspaceFound | RequestSent | ExternalSession
-    | RepliesCollected
+    | RepliesCollected | Checked
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Events about files: worktrees of agents, and earlier contents that are kept."""
+"""Events about files: worktrees of agents, earlier contents that are kept, checks and reviews of changes."""
 
 from __future__ import annotations
 
@@ -24,3 +24,20 @@ class Checkpoint(Event, frozen=True, tag="checkpoint"):
 
     files: tuple[KeptFile, ...]
     by: Literal["tool", "command", "person"] = "tool"
+
+
+class Checked(Event, frozen=True, tag="checked"):
+    """The check of a ladder ran on the work of a model. Where it failed, the next model reads the rest."""
+
+    passed: bool
+    how: str
+    """How the command ended, in words."""
+    output: str = ""
+    changes: str = ""
+    """What the model had changed, as a diff."""
+
+
+class Reviewed(Event, frozen=True, tag="reviewed"):
+    """A person accepted the changes of the agents to these files so far."""
+
+    paths: tuple[str, ...]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Never
 
 import msgspec
 
+from friday_cli.core.agent.agent import Agent
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import PermissionDenied, ProviderError, ToolError
 from friday_cli.core.protocol.events import Envelope, WorkspaceFound
@@ -18,6 +19,7 @@ from friday_cli.core.protocol.provider import ReplyDone, Request
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATION_RESULT, MAP_TASKS, SKILL, TASK_RESULT
 from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS, MESSAGE_SUB_AGENT, SEARCH_PROFILES
+from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError
 
 from .compare import Divergence, canonical, difference, result_difference
@@ -65,6 +67,15 @@ class ReplayAnswers:
         self._left = {
             path: deque(request for request in requests if process.first <= request.seq <= process.last)
             for path, requests in recording.requests.items()
+        }
+        self._checks: dict[str, deque[events.Checked]] = defaultdict(deque)
+        """How the checks of ladders ended, by agent."""
+        for envelope in recording.envelopes:
+            if isinstance(envelope.event, events.Checked) and process.first <= (envelope.seq or 0) <= process.last:
+                self._checks[envelope.agent].append(envelope.event)
+        self._calls = {
+            key: deque(call for call in calls if process.first <= call.seq <= process.last)
+            for key, calls in recording.calls.items()
         }
         self._facts = _facts(recording.envelopes)
 
@@ -153,7 +164,8 @@ class ReplayAnswers:
         return msgspec.structs.replace(tool, run=partial(self._run, tool), change=change)
 
     async def _run(self, tool: Tool, ctx: ToolContext, args: Any) -> Output:
-        found = self._recording.calls.get((ctx.agent, ctx.call_id))
+        left = self._calls.get((ctx.agent, ctx.call_id))
+        found = left.popleft() if left else None
         self.calls += 1
         if found is None and (self._process.killed or not self._go_on):
             if not self._process.killed:
@@ -187,6 +199,15 @@ class ReplayAnswers:
             except asyncio.CancelledError:
                 return output
         return output
+
+    async def check(self, agent: Agent, profile: Profile) -> events.Checked:
+        """The recorded end of the check of a ladder."""
+        if left := self._checks[agent.path]:
+            return left.popleft()
+        if not self._process.killed:
+            where = f"the check `{profile.check}` runs now; it was not recorded"
+            self.report(Divergence("extra", agent.path, self.turn_of(agent.path), where))
+        return await self._never() if self._process.killed or not self._go_on else events.Checked(True, "was not run")
 
     def _runs_now(self, tool: Tool, ctx: ToolContext) -> Divergence:
         hooks = (e.event for e in self._recording.hooks.get(ctx.agent, ()) if isinstance(e.event, events.HookRan))

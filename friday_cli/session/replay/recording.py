@@ -39,9 +39,10 @@ class RecordedRequest(msgspec.Struct):
 
 
 class RecordedCall(msgspec.Struct):
-    """A tool call that ran. `finished` is None if its process did not survive it. `ended`: when it did."""
+    """A tool call that ran. `seq` is the number of its event. `finished` is None if its process did not survive it. `ended`: when it did."""
 
     started: events.ToolStarted
+    seq: int
     finished: events.ToolFinished | None = None
     ended: float = 0.0
 
@@ -97,7 +98,8 @@ class RecordedProcess(msgspec.Struct):
 
 
 class Recording(msgspec.Struct):
-    """A session as it was recorded. `requests`, `calls`, `asks`, `hooks` and `ends` are by agent; calls and asks also by the id of the call."""
+    """A session as it was recorded. `requests`, `calls`, `asks`, `hooks` and `ends` are by agent; calls and asks also by the id of the call,
+    which the next model of a ladder may use again."""
 
     session: str
     cwd: str
@@ -105,7 +107,7 @@ class Recording(msgspec.Struct):
     envelopes: Sequence[Envelope]
     processes: list[RecordedProcess]
     requests: dict[str, list[RecordedRequest]] = msgspec.field(default_factory=dict)
-    calls: dict[tuple[str, str], RecordedCall] = msgspec.field(default_factory=dict)
+    calls: dict[tuple[str, str], list[RecordedCall]] = msgspec.field(default_factory=dict)
     asks: dict[tuple[str, str], list[RecordedAsk]] = msgspec.field(default_factory=dict)
     hooks: dict[str, list[Envelope]] = msgspec.field(default_factory=dict)
     ends: dict[str, list[events.AgentFinished]] = msgspec.field(default_factory=dict)
@@ -143,9 +145,9 @@ def _read_answers(found: Recording) -> None:
             case events.AgentStarted():
                 found.profiles[path] = event.profile
             case events.ToolStarted():
-                found.calls.setdefault((path, event.call_id), RecordedCall(event))
-            case events.ToolFinished() if (call := found.calls.get((path, event.call_id))) is not None:
-                call.finished, call.ended = event, at
+                found.calls.setdefault((path, event.call_id), []).append(RecordedCall(event, envelope.seq or 0))
+            case events.ToolFinished() if (calls := found.calls.get((path, event.call_id))) is not None:
+                calls[-1].finished, calls[-1].ended = event, at
             case events.PermissionAsked() | events.QuestionAsked():
                 asked[event.id] = RecordedAsk(event)
                 found.asks.setdefault((path, event.call_id), []).append(asked[event.id])

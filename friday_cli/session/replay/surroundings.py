@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from friday_cli.agents.isolation import local_workspace
@@ -34,6 +35,7 @@ class RecordedSurroundings(Surroundings):
         self._after = recording.envelopes[len(self.history) :]
         self._hooked = bool(recording.hooks)
         self._answers, self._runs_hooks = answers, runs_hooks
+        self.check = answers.check
 
     def live(self, value: T) -> T | None:
         return None
@@ -45,6 +47,8 @@ class RecordedSurroundings(Surroundings):
 
         service, slash, _ = (name := name or "").partition("/")
         provider, model, own = parse(name, {service: ...} if slash else {})  # type: ignore[dict-item]
+        if name.startswith("scripted:"):  # its file is not read; models are named by it
+            model = Path(model).stem
         return ModelChoice(provider, model, own or effort)
 
     async def with_server_limits(self, choice: ModelChoice, settings: Settings, env: Mapping[str, str]) -> ModelChoice:

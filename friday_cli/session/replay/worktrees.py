@@ -58,6 +58,9 @@ class RecordedWorktrees:
         worktree.state = end.state if end is not None else "unchanged"
         worktree.files = end.files if end is not None else ()
 
+    async def reset(self, worktree: Worktree) -> None:
+        """No file was changed."""
+
     def touched(self, worktree: Worktree, target: LocalWorkspace) -> tuple[str, ...]:
         """The files that had changed, by the recording."""
         return tuple(file.path for file in worktree.files)
