@@ -158,12 +158,12 @@ async def test_the_agent_may_repeat_how_a_command_of_the_person_ended(tmp_path: 
     async with opened(tmp_path, agents, resume=kept) as chat:
         await chat.ask("really?")
         assert chat.state.agents["a"].receipt.warnings == ()
-        await chat.say("!sh check.sh; exit 1", shows="exit 1")
+        await chat.say("!sh check.sh; false", shows="exit 1")
         await chat.ask("and now?")
-        assert "`sh check.sh; exit 1` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
+        assert "`sh check.sh; false` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
     async with opened(tmp_path, agents, resume=kept) as chat:
         await chat.ask("and later?")
-        assert "`sh check.sh; exit 1` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
+        assert "`sh check.sh; false` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
 
 
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
