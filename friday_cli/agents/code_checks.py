@@ -214,7 +214,7 @@ class WorkspaceWatch:
         return {path: await asyncio.to_thread(read_text, path) for path in wanted}
 
     async def changed(self, agent: str, before: Mapping[Path, FileText]) -> None:
-        if self._checks.off:
+        if agent == PERSON or self._checks.off:
             return
         from friday_cli.lsp.project_files import read_text
 

@@ -16,6 +16,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions.trust import Trust
 from friday_cli.session.language_servers import language_server_table, language_servers
 from friday_cli.system.git_command import git
+from friday_cli.system.gitignore import level_of, walk_files
 from friday_cli.system.paths import with_tilde, working_folder
 from friday_cli.workspace.fs.change_detection import SKIPPED
 
@@ -26,8 +27,8 @@ from .session_args import JSON
 
 NOT_KNOWN = 6
 """The exit code if there is no answer."""
-MOST_FILES = 5_000
-"""Files of a folder that are looked at."""
+MOST_FILES = 20_000
+"""Files that are asked about."""
 _PATHS = typer.Argument([], metavar="PATH", help="Files or folders. Default: this folder.")
 _TRUST = typer.Option(
     False, "--trust", help="Treat the folder as trusted: servers read its settings and run its plugins."
@@ -49,30 +50,33 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
     context, folder = load_context(), working_folder()
     project = context.trust_status.as_trusted() if trust else context.trust_status
     table = language_server_table(project, os.environ)
-    by_end = {path.suffix: path for path in reversed(_files_below(folder))}
     rows: dict[str, dict[str, str]] = {}
-    for path in sorted(by_end.values()):
+    for path in sorted({path.suffix: path for path in reversed(_files_below(folder))}.values()):
         found = {one.entry.name: one for one in servers_for(path, Folders(folder, folder), table.entries, os.environ)}
-        chosen = False
+        first = next((name for name, one in found.items() if not one.entry.lints), "")
         for entry in candidates(path.name, table.entries):
-            one = found.get(entry.name)
-            state = _state(context, project, chosen=chosen and not entry.lints)
-            if one is None:
-                install = f"install: {entry.install}" if entry.install else entry.command
+            install = f"install: {entry.install}" if entry.install else entry.command
+            if (one := found.get(entry.name)) is not None:
                 state, where = (
-                    ("not configured here", "") if entry.lints else (state, "") if chosen else ("not found", install)
+                    _state(context, project, chosen=not entry.lints and entry.name != first),
+                    with_tilde(one.program),
                 )
+            elif entry.lints:
+                state, where = "not configured here", ""
             else:
-                chosen, where = chosen or not entry.lints, with_tilde(one.program)
-            row = {"name": entry.name, "state": state, "files": path.suffix, "from": entry.origin, "where": where}
-            known = rows.setdefault(entry.name, row)
-            if path.suffix not in known["files"].split():
-                known["files"] += f" {path.suffix}"
-    rows |= {
-        entry.name: {"name": entry.name, "state": "off", "files": "", "from": entry.origin, "where": entry.file}
-        for entry in table.entries
-        if not entry.enabled
-    }
+                state, where = ("not needed", "") if first else ("not found", install)
+            row = {"name": entry.name, "state": state, "files": "", "from": entry.origin, "where": where}
+            row = rows.setdefault(entry.name, row)
+            row["files"] = " ".join(dict.fromkeys((*row["files"].split(), path.suffix)))
+    for entry in table.entries:
+        if not entry.enabled:
+            rows[entry.name] = {
+                "name": entry.name,
+                "state": "off",
+                "files": "",
+                "from": entry.origin,
+                "where": entry.file,
+            }
     if as_json:
         output.show_json({"servers": list(rows.values()), "problems": table.problems})
     elif rows:
@@ -117,6 +121,10 @@ def check(
     files = _named_files(folder, paths or ["."])
     if since:
         files = _changed_since(folder, since, files, paths or ["."])
+    if len(files) > MOST_FILES:
+        raise UsageError(
+            f"These are {len(files):,} files, more than {MOST_FILES:,}.", hint="Name some folders or files."
+        )
     checks = asyncio.run(_checked(context, project, files, since, wait, 2 if warnings else 1))
     problems = [problem for one in checks for problem in one.new]
     unknown = [f"{one.server}: {one.unknown}" for one in checks if one.unknown]
@@ -204,18 +212,11 @@ def _named_files(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    """The files of a folder that git does not ignore; without a repository all but those in folders of tools."""
-    with suppress(FridayError):
-        names = git(folder, "ls-files", "-co", "--exclude-standard", "-z", ".").split(b"\0")
-        paths = (folder / os.fsdecode(name) for name in names[:MOST_FILES] if name)
-        return [path for path in paths if path.is_file()]
-    found: list[Path] = []
-    for top, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED)
-        found += [Path(top, name) for name in sorted(files)]
-        if len(found) >= MOST_FILES:
-            break
-    return found[:MOST_FILES]
+    """The files of a folder that git does not ignore, without those in folders of tools."""
+    walked = walk_files(str(folder), str(folder), level_of(folder)[0], hidden=False)
+    return sorted(
+        Path(file.path) for file in walked if SKIPPED.isdisjoint(file.path.removeprefix(str(folder)).split("/"))
+    )
 
 
 def _changed_since(folder: Path, since: str, files: Sequence[Path], names: Sequence[str]) -> list[Path]:

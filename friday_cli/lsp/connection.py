@@ -110,11 +110,11 @@ class LanguageServer:
 
     @classmethod
     async def start(cls, stream: ServerProcess, found: FoundServer) -> LanguageServer:
-        """The server behind `stream` after its handshake. Raises NotKnown after at most `start_s` seconds of its entry; the process has
+        """The server behind `stream` after its handshake. Raises NotKnown after at most `start_ms` of its entry; the process has
         ended then."""
         server, entry = cls(stream, found), found.entry
         try:
-            reply = await server.ask("initialize", _hello(found.root, entry.options), entry.start_s, Abilities)
+            reply = await server.ask("initialize", _hello(found.root, entry.options), entry.start_ms / 1000, Abilities)
         except BaseException:
             await server.close()
             raise

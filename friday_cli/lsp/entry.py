@@ -26,23 +26,27 @@ _WITHOUT_EFFECT = frozenset(
 """Keys of other programs that have no effect."""
 
 
-class WrittenLanguageServer(Struct, frozen=True, omit_defaults=True):
+_KEYS = {"languages": "extensionToLanguage", "options": "initializationOptions", "start_ms": "startupTimeout"}
+"""How some fields are written."""
+
+
+class WrittenLanguageServer(Struct, frozen=True, omit_defaults=True, rename=_KEYS):
     """One language server, as it is written. An entry with the name of a known server changes that one."""
 
     command: str = ""
     """The program that is the server: one program, not a shell line. A name is looked for in the project's virtual environment, in
     `node_modules/.bin`, then on PATH."""
-    args: tuple[str, ...] | None = None
+    args: tuple[str, ...] = ()
     """Arguments of the program."""
-    extensionToLanguage: dict[str, str] = {}
+    languages: dict[str, str] = {}
     """The files that it is for: `{".py": "python"}`."""
     env: dict[str, str] = {}
     """Environment variables of the program. Of yours it gets only PATH, HOME, LANG, TERM and TMPDIR."""
     settings: dict[str, Any] = {}
     """What it reads when it asks for its settings."""
-    initializationOptions: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     """What it gets at its start."""
-    startupTimeout: Annotated[float, Meta(gt=0, le=600_000)] = 30_000
+    start_ms: Annotated[float, Meta(gt=0, le=600_000)] = 30_000
     """Milliseconds that it may take to start."""
     root_markers: tuple[str, ...] = ()
     """Files of the folder that it works in, such as `pyproject.toml`: the nearest above a file. Not set: the folder of the session."""
@@ -53,9 +57,9 @@ class WrittenLanguageServer(Struct, frozen=True, omit_defaults=True):
 
 
 class LanguageServerEntry(Struct, frozen=True):
-    """One language server as a session uses it. `languages`: by the end of a file's name. `lints`: it runs beside the first one that
-    answers, if one of `only_with` or `section` (of pyproject.toml) is in its folder. `trusted_program`: it runs nothing of the project,
-    so that it may run without a sandbox if it is on PATH."""
+    """One language server as a session uses it: what is written, and what is known of it. `languages`: by the end of a file's name.
+    `lints`: it runs beside the first one that answers, if one of `only_with` or `section` (of pyproject.toml) is in its folder.
+    `trusted_program`: it runs nothing of the project, so that it may run without a sandbox if it is on PATH."""
 
     name: str
     command: str
@@ -65,7 +69,7 @@ class LanguageServerEntry(Struct, frozen=True):
     settings: dict[str, Any] = {}
     options: dict[str, Any] = {}
     root_markers: tuple[str, ...] = ()
-    start_s: float = 30.0
+    start_ms: float = 30_000
     enabled: bool = True
     sandbox: bool = True
     origin: Literal["known", "user", "plugin", "project"] = "known"
@@ -158,46 +162,28 @@ def _entry(
         raise _error(file, name, 'expected an object such as {"command": "PROGRAM"}.')
     known = WrittenLanguageServer.__struct_encode_fields__
     notices = [_unknown(file, name, key) for key in data if key not in known and key not in _WITHOUT_EFFECT]
+    given = {key: value for key, value in data.items() if key in known and value is not None}
     try:
-        written = msgspec.convert(
-            {k: v for k, v in data.items() if k in known and v is not None}, WrittenLanguageServer
-        )
+        written = msgspec.convert(given, WrittenLanguageServer)
     except msgspec.ValidationError as failed:
         raise _error(file, name, f"{sanitize_line(str(failed), 200)}.") from None
     if (earlier := found.get(name)) is not None:
         if not written.enabled:
             return msgspec.structs.replace(earlier, enabled=False), notices
         raise _error(file, name, f"is ignored: {earlier.file} has a server of this name.", hint="Choose another name.")
-    return _resolved(file, name, written, defaults.get(name)), notices
-
-
-def _resolved(
-    file: ServerFile, name: str, written: WrittenLanguageServer, known: LanguageServerEntry | None
-) -> LanguageServerEntry:
-    base = known or LanguageServerEntry(name, "", {})
-    languages = {end if end.startswith(".") else f".{end}": kind for end, kind in written.extensionToLanguage.items()}
+    base = defaults.get(name, LanguageServerEntry(name, "", {}))
+    values = {key: getattr(written, key) for key in msgspec.structs.asdict(written) if _KEYS.get(key, key) in given}
+    ends = values.get("languages", base.languages).items()
+    values["languages"] = {end if end.startswith(".") else f".{end}": kind for end, kind in ends}
+    values["settings"] = base.settings | written.settings
     if written.enabled and not (written.command or base.command):
         raise _error(file, name, "needs command (a program).")
-    if written.enabled and not (languages or base.languages):
+    if written.enabled and not values["languages"]:
         raise _error(file, name, 'needs extensionToLanguage, such as {".py": "python"}.')
-    return msgspec.structs.replace(
-        base,
-        command=written.command or base.command,
-        languages=languages or base.languages,
-        args=base.args if written.args is None else written.args,
-        env=base.env | written.env,
-        settings=base.settings | written.settings,
-        options=base.options | written.initializationOptions,
-        root_markers=written.root_markers or base.root_markers,
-        start_s=written.startupTimeout / 1000,
-        enabled=written.enabled,
-        sandbox=written.sandbox or file.origin != "user",
-        origin=file.origin,
-        file=file.name,
-        trusted_program=base.trusted_program and not written.command,
-        only_with=(),  # who names it wants it
-        section="",
-    )
+    values["sandbox"] = written.sandbox or file.origin != "user"
+    values["trusted_program"] = base.trusted_program and not written.command
+    always = {"only_with": (), "section": "", "origin": file.origin, "file": file.name}  # who names it wants it
+    return msgspec.structs.replace(base, **values, **always), notices
 
 
 def _unknown(file: ServerFile, name: str, key: str) -> FileError:

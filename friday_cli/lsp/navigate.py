@@ -23,7 +23,6 @@ _KINDS = {
     12: "function", 13: "variable", 14: "constant", 22: "member", 23: "struct", 26: "type parameter",
 }  # fmt: skip
 """SymbolKind of the protocol."""
-MOST_SYMBOLS = 2_000
 
 
 class CodePlace(NamedTuple):
@@ -53,7 +52,7 @@ class CodeQuestions:
     async def symbols(self) -> list[CodeSymbol]:
         """What the file defines, in order."""
         reply = await self._ask("symbols", "textDocument/documentSymbol", {}, list[SymbolInfo] | None)
-        return list(_symbols(reply or ()))[:MOST_SYMBOLS]
+        return list(_symbols(reply or ()))
 
     async def places(
         self, asked: Literal["definition", "references", "calls"], name: str, line: int

@@ -265,6 +265,7 @@ class LanguageServers:
                     f"{found.entry.name} sees no node_modules in worktrees: imports that it does not find are not told there."
                 )
             self._servers[key] = RunningServer(found, host, self)
+        self._servers[key].found = found  # another program since a restart
         return self._servers[key]
 
     async def room_for(self, new: RunningServer) -> Callable[[], Awaitable[None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from .sandbox import sandbox_policy
 
 if TYPE_CHECKING:
     from friday_cli.lsp.entry import LanguageServerTable, ServerFile
+    from friday_cli.lsp.find import FoundServer
     from friday_cli.lsp.pool import LanguageServers
 
     from .open_context import OpenContext
@@ -82,14 +83,25 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
 
 def _has_server(context: OpenContext) -> bool:
     """Whether the folder is a project of a language whose server is installed. Where no file says so, nothing is loaded. Blocks."""
-    ends = {end for name, end in MARKERS.items() if (context.cwd / name).exists()}
-    if not ends:
-        return False
+    ends = languages_of(context.cwd)
+    return bool(ends) and any(
+        servers_of(context.cwd, ends, language_server_table(context.trust, context.env), context.env)
+    )
+
+
+def languages_of(folder: Path) -> list[str]:
+    """How the names of files end in the languages that a folder is a project of. Blocks."""
+    return sorted({end for name, end in MARKERS.items() if (folder / name).exists()})
+
+
+def servers_of(
+    folder: Path, ends: Sequence[str], table: LanguageServerTable, env: Mapping[str, str]
+) -> list[FoundServer | None]:
+    """The server for each of these languages; None where none is installed. Blocks."""
     from friday_cli.lsp.find import Folders, servers_for
 
-    entries, folders = language_server_table(context.trust, context.env).entries, Folders(context.cwd, context.cwd)
-    found = (one for end in ends for one in servers_for(context.cwd / f"x{end}", folders, entries, context.env))
-    return any(not one.entry.lints for one in found)
+    found = (servers_for(folder / f"x{end}", Folders(folder, folder), table.entries, env) for end in ends)
+    return [next((one for one in some if not one.entry.lints), None) for some in found]
 
 
 @asynccontextmanager

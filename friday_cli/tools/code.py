@@ -57,12 +57,6 @@ class RenameArguments(ToolArguments, frozen=True):
     apply: bool = False
 
 
-class _Rename(NamedTuple):
-    """What a rename that was shown would change, by path: the texts before and after."""
-
-    texts: dict[Path, tuple[str, str]]
-
-
 class _Opened(NamedTuple):
     """A file that a server can be asked about."""
 
@@ -77,7 +71,8 @@ class CodeTools:
 
     def __init__(self, servers: Callable[[], LanguageServers]) -> None:
         self._servers = servers
-        self._renames: dict[tuple[Path, RenameArguments], _Rename] = {}
+        self._renames: dict[tuple[Path, RenameArguments], dict[Path, tuple[str, str]]] = {}
+        """What a rename that was shown would change: the texts before and after, by path."""
 
     def tools(self) -> list[Tool]:
         """The two tools."""
@@ -188,7 +183,7 @@ class CodeTools:
     def _touched(self, args: RenameArguments, workspace: Workspace) -> Sequence[str]:
         """Every file that the call writes, as rules name it: those of the diff that was shown."""
         known = self._renames.get(_key(args, workspace))
-        paths = [str(path) for path in known.texts] if known is not None and args.apply else [args.path]
+        paths = [str(path) for path in known] if known is not None and args.apply else [args.path]
         return tuple(dict.fromkeys(label for path in paths for label in workspace.labels(path)))
 
     async def _rename(self, ctx: ToolContext, args: RenameArguments) -> Output:
@@ -216,8 +211,8 @@ class CodeTools:
             raise ToolError(
                 f"It would change {pluralize(len(hidden), 'file')} that you may not read. Nothing was changed."
             )
-        self._renames[_key(args, ctx.workspace)] = _Rename(texts)
-        _, shown = await asyncio.to_thread(_diffs, ctx.workspace, texts)
+        self._renames[_key(args, ctx.workspace)] = texts
+        shown = await asyncio.to_thread(_diffs, ctx.workspace, texts)
         text = "\n".join(f"{one.path}\n{one.diff}" for one in shown)
         rows = [
             f"{pluralize(len(texts), 'file')} would change. Call it again with apply=true to write this.",
@@ -234,14 +229,14 @@ class CodeTools:
         known, host = self._renames.pop(_key(args, ctx.workspace), None), whole(ctx.workspace)
         if known is None or not isinstance(host, LocalWorkspace):
             raise ToolError("Call it without apply first: it shows the diff that would be written.")
-        steps = await asyncio.to_thread(_steps, host, known.texts)
+        steps = await asyncio.to_thread(_steps, host, known)
         await host.apply_writes(steps, agent=ctx.agent)
         for step in steps:
             if str(step.path) in ctx.seen.hashes:
                 ctx.seen.hashes[str(step.path)] = step.digest
-        files, shown = await asyncio.to_thread(_diffs, ctx.workspace, known.texts)
+        shown = await asyncio.to_thread(_diffs, ctx.workspace, known)
         hashes = {ctx.workspace.label(step.path): step.digest for step in steps}
-        files = tuple(FileChange(one.path, one.added, one.removed, hashes[one.path]) for one in files)
+        files = tuple(FileChange(one.path, one.added, one.removed, hashes[one.path]) for one in shown)
         text = f"Renamed {args.name} to {args.new_name} in {pluralize(len(files), 'file')}."
         return Output(text, DiffsDisplay(shown), ToolFacts(files=files))
 
@@ -282,14 +277,8 @@ def _steps(workspace: LocalWorkspace, texts: dict[Path, tuple[str, str]]) -> lis
     return steps
 
 
-def _diffs(
-    workspace: Workspace, texts: dict[Path, tuple[str, str]]
-) -> tuple[tuple[FileChange, ...], tuple[DiffDisplay, ...]]:
-    shown = []
-    for path, (old, new) in texts.items():
-        diff, added, removed = difference(old, new)
-        shown.append(DiffDisplay(workspace.label(path), diff, added, removed))
-    return tuple(FileChange(one.path, one.added, one.removed) for one in shown), tuple(shown)
+def _diffs(workspace: Workspace, texts: dict[Path, tuple[str, str]]) -> tuple[DiffDisplay, ...]:
+    return tuple(DiffDisplay(workspace.label(path), *difference(old, new)) for path, (old, new) in texts.items())
 
 
 def _label(workspace: Workspace, path: Path) -> str:

@@ -11,11 +11,15 @@ import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from friday_cli.agents.code_checks import CodeChecks
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.protocol.code_check import CodeCheck
 from friday_cli.core.protocol.events import ToolFinished
 from friday_cli.system.paths import config_dir
 from friday_cli.workspace.process import linux
@@ -41,6 +45,8 @@ class Killed(NamedTuple):
     results: Sequence[str]
     longest_s: float
     """The time of the longest change."""
+    held_s: float = 0.0
+    """The longest time that a result waited for servers."""
 
     @property
     def without_answer(self) -> list[str]:
@@ -60,7 +66,17 @@ def running(found: Sequence[int]) -> list[int]:
 
 async def kills(harness: Harness, count: int, seed: int) -> Killed:
     """Kill servers `count` times, in as many sessions as that takes."""
-    choose, killed, done = random.Random(seed), 0, Killed(0, 0, 0, (), 0.0)
+    choose, killed, done, held = random.Random(seed), 0, Killed(0, 0, 0, (), 0.0), list[float]()
+    checked = CodeChecks.checked
+
+    async def timed(checks: CodeChecks, agent: Agent) -> Sequence[CodeCheck]:
+        begun = time.monotonic()
+        try:
+            return await checked(checks, agent)
+        finally:
+            held.append(time.monotonic() - begun)
+
+    CodeChecks.checked = timed  # type: ignore[method-assign]
     while killed < count:
         path = harness.project.parent / f"pids{done.started}-{killed}"
         write(
@@ -87,9 +103,11 @@ async def kills(harness: Harness, count: int, seed: int) -> Killed:
             done.left + len(running(begun)),
             (*done.results, *(event.text for event in ended)),
             max(done.longest_s, *(event.duration_s for event in ended)),
+            max(held),
         )
         if not begun:
             raise RuntimeError("no server was started")
+    CodeChecks.checked = checked  # type: ignore[method-assign]
     return done
 
 
@@ -145,7 +163,7 @@ def main() -> int:
             done = asyncio.run(kills(harness, asked.count or 200, asked.seed))
             unknown = sum("not known" in text for text in done.results)
             print(f"{done.kills} kills of {done.started} servers, {done.left} left; {len(done.results)} changes, {unknown} not known, "
-                  f"{len(done.without_answer)} without an answer, the longest took {done.longest_s:.2f} s")  # fmt: skip
+                  f"{len(done.without_answer)} without an answer, the longest took {done.longest_s:.2f} s, {done.held_s:.2f} s of one were for servers")  # fmt: skip
             return int(bool(done.left or done.without_answer))
         found = asyncio.run(together(harness, asked.count or 50))
         answers = [match[1] for text in found.results if (match := ANSWER.search(text))]

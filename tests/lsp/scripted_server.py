@@ -78,10 +78,9 @@ def problems(uri: str) -> list[dict[str, Any]]:
     defined = dict(line.split()[1:3] for text in texts.values() for line in text.splitlines() if line[:4] == "def ")
     found = [
         {
-            "range": {"start": {"line": at, "character": 0}, "end": {"line": at, "character": 0}},
+            "range": {key: {"line": at, "character": 0} for key in ("start", "end")},
             "message": f"bad: {line.strip()}",
             "code": "bad",
-            "severity": 1,
         }
         for at, line in enumerate(lines)
         if "BAD" in line or (line[:4] == "use " and defined.get(line.split()[1], line.split()[2]) != line.split()[2])
@@ -100,13 +99,9 @@ def problems(uri: str) -> list[dict[str, Any]]:
 
 
 def push(uri: str, version: int | None) -> None:
-    params = {"uri": uri, "diagnostics": problems(uri)}
-    send(
-        {
-            "method": "textDocument/publishDiagnostics",
-            "params": params if version is None else {**params, "version": version},
-        }
-    )
+    of = {} if version is None else {"version": version}
+    params = {"uri": uri, "diagnostics": problems(uri), **of}
+    send({"method": "textDocument/publishDiagnostics", "params": params})
 
 
 def changed(uri: str, version: int, text: str) -> None:
@@ -163,13 +158,8 @@ def spans(folder: str, name: str, starts: tuple[str, ...]) -> list[dict[str, Any
             words = line.split(" ")
             if len(words) > 2 and words[-3] in starts and words[-2] == name:
                 column = len(" ".join(words[:-2]).encode("utf-16-le")) // 2 + 1
-                end = {"line": at, "character": column + len(name)}
-                found.append(
-                    {
-                        "uri": f"file://{folder}/{file}",
-                        "range": {"start": {"line": at, "character": column}, "end": end},
-                    }
-                )
+                start, end = ({"line": at, "character": place} for place in (column, column + len(name)))
+                found.append({"uri": f"file://{folder}/{file}", "range": {"start": start, "end": end}})
     return found
 
 
@@ -177,12 +167,8 @@ def navigate(message: dict[str, Any]) -> None:
     method, params = message["method"].rpartition("/")[2], message["params"]
     if method == "incomingCalls":
         found = spans(params["item"]["folder"], params["item"]["name"], ("use",))
-        send(
-            {
-                "id": message["id"],
-                "result": [{"from": {"uri": one["uri"]}, "fromRanges": [one["range"]]} for one in found],
-            }
-        )
+        calls = [{"from": {"uri": one["uri"]}, "fromRanges": [one["range"]]} for one in found]
+        send({"id": message["id"], "result": calls})
         return
     uri = params["textDocument"]["uri"]
     folder, lines = os.path.dirname(uri.removeprefix("file://")), documents[uri][1].splitlines()
@@ -222,17 +208,8 @@ def navigate(message: dict[str, Any]) -> None:
     send({"id": message["id"], "result": result})
 
 
-OFFERED = dict.fromkeys(
-    (
-        "definitionProvider",
-        "referencesProvider",
-        "callHierarchyProvider",
-        "hoverProvider",
-        "documentSymbolProvider",
-        "renameProvider",
-    ),
-    True,
-)
+ABILITIES = ("definition", "references", "callHierarchy", "hover", "documentSymbol", "rename")
+OFFERED: dict[str, Any] = {f"{name}Provider": True for name in ABILITIES}
 asked: list[str] = []
 refused = False
 started: dict[str, Any] = {}
@@ -242,10 +219,8 @@ while True:
     if method == "initialize":
         if FAULT == "never_starts":
             continue
-        started = {
-            "id": message["id"],
-            "result": {"capabilities": {**OFFERED, **({} if PUSHES else {"diagnosticProvider": {}})}},
-        }
+        offered = OFFERED if PUSHES else {**OFFERED, "diagnosticProvider": {}}
+        started = {"id": message["id"], "result": {"capabilities": offered}}
         send({"id": 7, "method": "workspace/applyEdit", "params": {"edit": {}}} if FAULT == "apply_edit" else started)
     elif method is None and message.get("id") == 7:
         refused = message["result"]["applied"] is False

@@ -298,12 +298,3 @@ async def test_nothing_of_it_runs_or_is_loaded_without_trust(project: Harness, m
     await told(project, does(writes("more.bad", "BAD\n")), says("done"), flags=off)
     assert not trace.exists()
     assert not [name for name in sys.modules if name.startswith("friday_cli.lsp")]
-
-
-async def test_no_server_is_left_at_the_end(project: Harness) -> None:
-    pids = project.project.parent / "pids"
-    write(config_dir(), "lsp.json", {"script": entry("none", env={"SCRIPTED_PIDS": str(pids)})})
-    await told(project, does(writes("new.bad", "BAD\n")), says("done"))
-    (pid,) = map(int, pids.read_text().split())
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)

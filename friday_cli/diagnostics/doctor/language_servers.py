@@ -7,7 +7,7 @@ from pathlib import Path
 
 from friday_cli.config import Settings
 from friday_cli.extensions import trust
-from friday_cli.session.language_servers import MARKERS, language_server_table
+from friday_cli.session.language_servers import language_server_table, languages_of, servers_of
 from friday_cli.system.paths import with_tilde
 
 from .fact import Fact, Facts
@@ -16,19 +16,13 @@ from .machine import version_of
 
 def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[str, str]) -> Facts:
     """The server of each language that the folder is a project of, where its program is, and what it is told of; what is missing."""
-    from friday_cli.lsp.find import Folders, servers_for
-
     if not settings.lsp.enabled:
         yield Fact("used", "no: lsp.enabled is false")
         return
     table = language_server_table(project, env)
-    ends = sorted({end for name, end in MARKERS.items() if (cwd / name).exists()})
-    for end in ends:
-        found = [
-            one for one in servers_for(cwd / f"x{end}", Folders(cwd, cwd), table.entries, env) if not one.entry.lints
-        ]
-        if found:
-            one = found[0]
+    ends = languages_of(cwd)
+    for end, one in zip(ends, servers_of(cwd, ends, table, env), strict=True):
+        if one is not None:
             venv = f", told of {with_tilde(one.venv)}" if one.venv else ""
             confined = "in the sandbox" if one.entry.sandbox or one.in_project else "without the sandbox"
             version = (
