@@ -21,7 +21,7 @@ from . import report
 from .job import MapJob
 from .sources import BatchItem
 from .store import MapStore
-from .tables import SQLITE
+from .tables import SQLITE, confine
 from .template import WHOLE
 
 KNOWN = ("item", "key", "state", "result", "error", "cost_usd", "tokens", "attempts", "agent", "branch", "receipt")
@@ -114,6 +114,7 @@ async def _to_csv(rows: AsyncIterator[dict[str, Any]], file: Any) -> None:
 async def _to_sqlite(rows: AsyncIterator[dict[str, Any]], path: str, table: str, batch: str) -> None:
     """Replace the rows of the batch, all at once."""
     with closing(await asyncio.to_thread(sqlite3.connect, path, check_same_thread=False)) as db, db:
+        confine(db)
         page: list[tuple[Any, ...]] = []
         names: tuple[str, ...] = ()
         number = 0
@@ -130,6 +131,15 @@ async def _to_sqlite(rows: AsyncIterator[dict[str, Any]], path: str, table: str,
                 page = []
         if page:
             await asyncio.to_thread(db.executemany, insert, page)
+        kept = (
+            db.execute(f"SELECT count(*) FROM {_quoted(table)} WHERE batch = ?", (batch,)).fetchone()[0]
+            if number
+            else 0
+        )
+        if kept != number:
+            raise sqlite3.IntegrityError(
+                f"{table} kept {kept} of {number} rows; a trigger or a view of this file changes them"
+            )
 
 
 def _begin(db: sqlite3.Connection, table: str, columns: str, batch: str) -> None:

@@ -18,6 +18,12 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 
 LONGEST_CELL = 4_000_000
 """Characters of one cell."""
+LARGEST_ROW = 64_000_000
+"""Bytes of a row of a SQLite file."""
+MOST_ROWS = 10_000_000
+"""Rows of a table: a view of SQLite may have no end."""
+STEPS = 100_000
+"""Steps of SQLite between two looks for a signal."""
 BATCH = 500
 """Rows of a Parquet file that are in memory at once."""
 SQLITE = (".db", ".sqlite", ".sqlite3")
@@ -50,10 +56,10 @@ def _of_csv(file: BinaryIO, name: str, separator: str) -> Iterator[Row]:
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         line = 1
         try:
-            first = text.readline()
+            first = text.readline(LONGEST_CELL)
             separator = separator or (";" if first.count(";") > first.count(",") else ",")
             # the header may have line breaks in quotes, so it is read again with the rest
-            lines = csv.reader(_after(first, text), delimiter=separator, strict=True)
+            lines = csv.reader(_after(first, text, name), delimiter=separator, strict=True)
             columns = _columns(next(lines, []), name)
             for cells in lines:
                 line, where = lines.line_num, f"{name}:{lines.line_num}"
@@ -69,9 +75,14 @@ def _of_csv(file: BinaryIO, name: str, separator: str) -> Iterator[Row]:
             raise UsageError(f"{name}: after line {line}: it is not UTF-8 text.", hint="Save it as UTF-8.") from None
 
 
-def _after(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
+def _after(first: str, rest: io.TextIOWrapper, name: str) -> Iterator[str]:
+    """The lines of a file of which `first` was read. Raises UsageError for one that is too long."""
+    line = first
+    while line:
+        if len(line) == LONGEST_CELL:
+            raise UsageError(f"{name}: a line is longer than {LONGEST_CELL:,} characters.")
+        yield line
+        line = rest.readline(LONGEST_CELL)
 
 
 def _columns(names: Sequence[str], table: str) -> list[str]:
@@ -88,17 +99,31 @@ def _columns(names: Sequence[str], table: str) -> list[str]:
 
 
 def _of_query(path: Path, name: str, query: str) -> Iterator[Row]:
+    if not path.is_file():
+        raise UsageError(f"--items: {name} is not a file, so it cannot be a SQLite file.")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as db:
+            confine(db)
             db.execute("PRAGMA query_only = ON")
             found = db.execute(query)
             if found.description is None:
                 raise UsageError(f"--query: {query!r} returns no rows. Write a select.")
             columns = _columns([column[0] for column in found.description], "--query")
             for number, values in enumerate(found, 1):
+                if number > MOST_ROWS:
+                    raise UsageError(f"--query: it returns more than {MOST_ROWS:,} rows.")
                 yield f"{name} row {number}", _plain(dict(zip(columns, values, strict=True))), ""
     except sqlite3.Error as error:
         raise UsageError(f"--query: {name}: {error}.") from None
+
+
+def confine(db: sqlite3.Connection) -> None:
+    """What a file of somebody else does when it is used (views, triggers, virtual tables) has limits: of size, no
+    other file is attached, its schema calls no function with effects, and Ctrl+C ends what runs for ever."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_ROW)
+    db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.set_progress_handler(lambda: 0, STEPS)  # Python looks for signals when it is called
 
 
 def _of_parquet(file: BinaryIO, name: str) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from friday_cli.core.protocol.events import QuestionAsked, WorktreeChanged
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.server_calls import tool_label
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.sanitize import masked_line, sanitize, sanitize_line
 
 from .items import AgentView, count_findings, worktree_text
 from .marks import AGENT_MARKS, agent_mark
@@ -51,7 +51,7 @@ def render_tree(
             if agent.end is not None and agent.end.findings:
                 yield indent + count_findings(agent.end.findings)
             if agent.parent and agent.end is not None and agent.end.error:
-                yield indent + sanitize_line(f"error: {agent.end.error}", 300)
+                yield indent + masked_line(f"error: {agent.end.error}", 300)
             if agent.parent and agent.earlier:
                 yield from (fit(indent + row) for row in ("Earlier result:", *_first_lines(agent.earlier.text)))
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
@@ -87,14 +87,14 @@ def batch_progress(agent: AgentView, call: str) -> str:
     """The newest line of progress of a call of `map_tasks`, or its title."""
     run = agent.calls.get(call)
     lines = run.output.text.strip().split("\n") if run is not None and run.output is not None else [""]
-    return sanitize_line(lines[-1] or (run.title if run is not None else ""), 300)
+    return masked_line(lines[-1] or (run.title if run is not None else ""), 300)
 
 
 def _first_lines(result: str) -> list[str]:
     """The first lines of a result, marked as a quotation."""
     rows = [row for row in result.splitlines() if row.strip()]
     more = [f"… {pluralize(len(rows) - RESULT_LINES, 'more line')}"] if len(rows) > RESULT_LINES else []
-    return [*(f"> {sanitize_line(row, RESULT_CHARS)}" for row in rows[:RESULT_LINES]), *more]
+    return [*(f"> {masked_line(row, RESULT_CHARS)}" for row in rows[:RESULT_LINES]), *more]
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ class AgentRow(msgspec.Struct, frozen=True):
         return cls(
             agent.path,
             sanitize_line(agent.profile, 200),
-            sanitize_line(agent.task, 200),
+            masked_line(agent.task, 200),
             agent.model,
             activity_text(state, agent, now),
             agent.usage_now,
@@ -153,7 +153,7 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
         seconds(row.active_s),
         "background" if row.background else "",
         f"worktree {worktree_text(row.worktree)}" if row.worktree is not None else "",
-        sanitize_line(row.task, 100),
+        masked_line(row.task, 100),
     ]
     return " · ".join(part for part in parts if part)
 
@@ -166,7 +166,7 @@ def status_text(state: SessionView, agent: AgentView, now: float | None = None) 
     if agent.status.startswith("waiting"):
         return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
-        return f"{agent.status} ({sanitize_line(f'{current.label} {current.title}', 60)})"
+        return f"{agent.status} ({masked_line(f'{current.label} {current.title}', 60)})"
     return agent.status
 
 
@@ -214,9 +214,9 @@ def activity_text(state: SessionView, agent: AgentView, now: float | None = None
     warnings or denied calls of its receipt. `now` as for `render_tree`."""
     if agent.end is not None:
         words = status_text(state, agent)
-        why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
+        why = f": {masked_line(agent.end.error, 200)}" if agent.end.error else ""
         if agent.warned:
-            return sanitize_line("; ".join(agent.receipt.warnings), 200)
+            return masked_line("; ".join(agent.receipt.warnings), 200)
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_text(agent.worktree).partition(": ")[2]
         return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
@@ -231,7 +231,7 @@ def activity_text(state: SessionView, agent: AgentView, now: float | None = None
     if agent.status.startswith("waiting"):
         return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
-        return sanitize_line(f"{current.label} {current.title}", 200)
+        return masked_line(f"{current.label} {current.title}", 200)
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):
         return f"prepares {sanitize_line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
     return "thinks"

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,3 +173,102 @@ def test_parquet_without_its_library_is_one_line(
     monkeypatch.setattr("friday_cli.map.tables.find_spec", lambda name: None)
     (console.project / "items.parquet").write_bytes(b"PAR1")
     assert "Run `pip install 'friday-cli[tables]'`" in batch(console, "items.parquet").err
+
+
+# ---- files of somebody else ---------------------------------------------------------------------------------------
+
+ENDLESS = "WITH RECURSIVE c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c) SELECT id, 'x' AS note FROM c"
+
+
+def write_hostile(console: Console) -> None:
+    """A file whose views and triggers do more than they seem to."""
+    with closing(sqlite3.connect(console.project / "hostile.db")) as db, db:
+        for name, view in {
+            "endless": ENDLESS,
+            "busy": f"SELECT count(*) AS id, 'x' AS note FROM ({ENDLESS})",
+            "huge": "SELECT 1 AS id, zeroblob(900000000) AS note",
+            "loads": "SELECT 1 AS id, load_extension('./evil.so') AS note",
+            "reads": "SELECT 1 AS id, fts3_tokenizer('simple') AS note",
+        }.items():
+            db.execute(f"CREATE VIEW {name} AS {view}")
+    write_db(console, "out.db")
+    with closing(sqlite3.connect(console.project / "out.db")) as db, db:
+        columns = "batch, number, id, note, item, key, state, result, error, cost_usd, tokens, attempts, agent, branch, receipt"
+        db.execute(f"CREATE TABLE friday_results ({columns})")
+        db.execute(
+            "CREATE TRIGGER t BEFORE INSERT ON friday_results WHEN NEW.number > 1 BEGIN SELECT RAISE(IGNORE); END"
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select * from endless", "--query: it returns more than 1,000 rows"),
+        ("select * from huge", "string or blob too big"),
+        ("select * from loads", "unsafe use of load_extension"),
+        ("select load_extension('./evil.so') as id, 'x' as note", "not authorized"),
+        ("select * from reads", "fts3_tokenizer"),
+        ("attach 'people.db' as other", "too many attached databases"),
+        ("vacuum into 'copy.db'", "too many attached databases"),
+        ("pragma writable_schema = on", "returns no rows"),
+    ],
+)
+def test_a_query_of_a_hostile_file_is_one_line(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch, query: str, words: str
+) -> None:
+    monkeypatch.setattr("friday_cli.map.tables.MOST_ROWS", 1000)
+    write_hostile(console)
+    ran = batch(console, "hostile.db", "--query", query)
+    assert (ran.code, ran.out, service.requests) == (2, "", 0)
+    assert words in ran.err
+    assert sorted(path.name for path in console.project.glob("*.db")) == ["hostile.db", "out.db"]
+
+
+def test_ctrl_c_ends_a_query_without_an_end(console: Console, service: Service) -> None:
+    write_hostile(console)
+    argv = ("map", "summarizer", "--items", "hostile.db", "--query", "select * from busy", "--task", TASK)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "friday_cli", *argv, "--max-cost", "5", "--yes"],
+        cwd=console.project,
+        env=console.env,
+        stderr=subprocess.PIPE,
+    )
+    opened = Path(f"/proc/{process.pid}/fd")
+    until(
+        lambda: any(os.path.basename(os.readlink(one)) == "hostile.db" for one in opened.iterdir() if one.is_symlink())
+    )
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20)[1]
+    assert process.returncode
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        with suppress(FileNotFoundError):
+            if reached():
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_rows_that_a_trigger_of_the_file_drops_are_told(console: Console, service: Service) -> None:
+    write_hostile(console)
+    write_csv(console, "items.csv", [("id", "note"), *ROWS])
+    ran = batch(console, "items.csv", "--output", "out.db")
+    assert "friday_results kept 1 of 3 rows; a trigger or a view of this file changes them" in ran.err
+    assert "Nothing is lost" in ran.err
+
+
+def test_a_line_of_a_table_without_an_end_is_refused(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.map.tables.LONGEST_CELL", 100_000)
+    for name, text in (("header.csv", "a," * 10**6), ("row.csv", "a,b\n" + "x," * 10**6)):
+        (console.project / name).write_text(text)
+        assert "a line is longer than 100,000 characters" in batch(console, name).err
+    os.mkfifo(console.project / "pipe.db")
+    writer = threading.Thread(target=(console.project / "pipe.db").write_bytes, args=(b"x",))
+    writer.start()
+    assert "is not a file" in batch(console, "pipe.db", "--query", "select 1").err
+    writer.join()

@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from friday_cli.core.protocol import events as ev
@@ -143,6 +144,26 @@ def test_secrets_and_controls_leave_no_export() -> None:
         assert KEY not in text
         assert not [c for c in text if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"], form
         assert "end" in text
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json", "atif", "perfetto"])
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("hunter2hunter2", "https://me:hunter2hunter2@host.example/"),
+        ("b2c3d4e5f6a7b8c9d0e1f2", "ghp_a1b2c3d4e5f6a7b8c9d0e1f2"),
+        ("abcdefghijklmnop", "sk-abcdefghijklmnop"),
+    ],
+)
+def test_a_secret_is_masked_wherever_its_text_is_cut_or_escaped(form: str, secret: str, text: str) -> None:
+    """Titles and labels are cut, and Markdown's characters escaped: half of a key is not recognized as one."""
+    for before in (0, 20, 80, 90, 185, 192, 290, 385, 985):
+        nasty = f"{'x' * before} {text} {'y' * 2000}"
+        log = numbered(("a", ev.SessionStarted(1, "s", "/w", "1")), ("a", AgentStarted(1, "general", nasty, "m")),
+                       ("a", MessageAdded(user(nasty))), ("a", said("done", ToolCall("c", "bash", {"command": nasty}))),
+                       ("a", ev.ToolStarted("c", "bash", nasty)), ("a", results(ToolResult("c", nasty))), ("a", ev.Notice(nasty)))  # fmt: skip
+        shown = export(log, form, version="1.0").replace("\\", "")
+        assert secret[:9] not in shown, (form, before)
 
 
 def test_markdown_shows_the_conversation_and_lets_no_text_pose_as_another() -> None:

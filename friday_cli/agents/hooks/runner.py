@@ -14,7 +14,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
-from friday_cli.core.text.sanitize import mask, sanitize_line
+from friday_cli.core.text.sanitize import mask, masked_line, sanitize_line
 from friday_cli.extensions.hooks.answer import Answer
 from friday_cli.extensions.hooks.hook import NAME_CHARS, Hook
 
@@ -80,11 +80,11 @@ class HookRunner:
         ms = round((time.perf_counter() - begun) * 1000, 1)
         ran = HookRan(
             hook.event,
-            mask(sanitize_line(hook.name, 120)),
+            masked_line(hook.name, 120),
             ms,
             _decision(answer),
-            mask(sanitize_line(answer.reason, SHOWN)),
-            problem=mask(sanitize_line(answer.problem, SHOWN)),
+            masked_line(answer.reason, SHOWN),
+            problem=masked_line(answer.problem, SHOWN),
             source=hook.source,
             call_id=call_id,
         )
@@ -115,7 +115,7 @@ class HookRunner:
 
 def name_of(hook: Hook) -> str:
     """A hook for people."""
-    return mask(sanitize_line(hook.name, NAME_CHARS))
+    return masked_line(hook.name, NAME_CHARS)
 
 
 def _decision(answer: Answer) -> Any:

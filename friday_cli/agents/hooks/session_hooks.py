@@ -20,7 +20,7 @@ from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.subagents.run import SENT_BACK
-from friday_cli.core.text.sanitize import mask, sanitize_line
+from friday_cli.core.text.sanitize import mask, masked_line, sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line, visible, wrap_untrusted
 from friday_cli.extensions.hooks.answer import LIMIT_NAMES, Answer, failed, strictest
 from friday_cli.extensions.hooks.claude_names import (
@@ -80,7 +80,7 @@ class SessionHooks:
                 outcome = msgspec.structs.replace(outcome, decision="deny", reason=refused)
         if changed is None:
             return outcome
-        text = mask(sanitize_line(msgspec.json.encode(changed).decode(), SHOWN))
+        text = masked_line(msgspec.json.encode(changed).decode(), SHOWN)
         note = f"[One of the user's hooks changed this call before it ran. It ran with: {neutralize_line(text)}]"
         return msgspec.structs.replace(outcome, arguments=changed, rewritten=f"{tool.name} {text}", note=note)
 
@@ -94,7 +94,7 @@ class SessionHooks:
             if answer.arguments is not None:
                 try:
                     current = rewritten_arguments(tool, current, given, answer.arguments)
-                    text = mask(sanitize_line(msgspec.json.encode(current).decode(), SHOWN))
+                    text = masked_line(msgspec.json.encode(current).decode(), SHOWN)
                     events.append(
                         Notice(
                             f"Hook {name_of(answer.hook)} changed the {tool_label(tool.name)} call of {agent.path} to {text}"

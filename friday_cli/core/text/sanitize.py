@@ -135,6 +135,11 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
+def masked_line(text: str, limit: int = 80) -> str:
+    """`sanitize_line` of a text whose keys are masked first: half of a key is not recognized as one."""
+    return sanitize_line(mask(text), limit)
+
+
 def clean(value: Any) -> Any:
     """`value` with all strings in it, including the keys of objects, sanitized and masked."""
     return map_strings(value, lambda text: mask(sanitize(text)))

@@ -38,7 +38,7 @@ async def _permission(
     agent = updates.view.agents[pending.agent]
     run = agent.calls.get(event.call_id) or tool_run(event.call_id, event.tool, event.arguments or {})
     who = "" if pending.agent == "a" else f"{pending.agent} ({sanitize_line(pending.profile, 40)}) wants to use "
-    shown = [text_block(mask(sanitize(event.subject)[:SUBJECT_CHARS]))] if event.subject else []
+    shown = [text_block(mask(sanitize(event.subject))[:SUBJECT_CHARS])] if event.subject else []
     if event.reason:
         shown.append(text_block(f"Why you are asked: {sanitize_line(event.reason, 300)}"))
     fields = call_fields(run, updates.cwd)

@@ -13,7 +13,7 @@ from html import escape as html_escape
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import pluralize, price, tokens
-from friday_cli.core.text.sanitize import clean, mask, sanitize_line, show_invisible
+from friday_cli.core.text.sanitize import clean, mask, masked_line, show_invisible
 
 from ..items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
 from ..marks import CALL_MARKS, agent_mark
@@ -35,7 +35,7 @@ def as_html(session: RecordedSession) -> str:
     """The page; it ends with a newline."""
     state = SessionView.of(session.envelopes)
     timeline = Timeline.of(session.envelopes)
-    title = sanitize_line(session.title or (state.root.task if state.root else ""), 200) or "A session without a task"
+    title = masked_line(session.title or (state.root.task if state.root else ""), 200) or "A session without a task"
     page = ""
     for limit in CUT:
         page = html_page(f"Friday: {title}", _Body(session, state, timeline, limit).parts(title))
@@ -122,7 +122,7 @@ class _Body:
         yield '<ul class="tree">\n'
         for agent in agents:
             yield f'<li><a href="#{_anchor(agent)}">{escape(f"{agent_mark(agent)} {agent.path} {agent.profile}")}</a> '
-            yield f'<span class="dim">{escape(self._facts(agent))}</span><br>{escape(sanitize_line(agent.task, 300))}\n'
+            yield f'<span class="dim">{escape(self._facts(agent))}</span><br>{escape(masked_line(agent.task, 300))}\n'
             rows = [
                 *(finding_text(finding) for finding in (agent.end.findings if agent.end else ())),
                 *agent.receipt.lines(),
@@ -174,7 +174,7 @@ class _Body:
             yield f'<p class="note {item.level}">{escape(item.text)}</p>\n'
         else:
             children = "".join(f' <a href="#{_anchor_of(path)}">{escape(path)}</a>' for path in item.agents)
-            head = f"{CALL_MARKS[item.status]} {sanitize_line(item.label, 60)} {sanitize_line(item.title, 300)}".strip()
+            head = f"{CALL_MARKS[item.status]} {masked_line(item.label, 60)} {masked_line(item.title, 300)}".strip()
             yield f'<details class="call {item.status}"><summary>{escape(head)}{children}</summary>\n'
             yield self._text(json.dumps(clean(item.arguments), ensure_ascii=False, indent=1))
             display = item.display
@@ -189,6 +189,7 @@ class _Body:
         return f'<pre tabindex="0">{escape(self._cut(text))}</pre>\n' if text.strip() else ""
 
     def _cut(self, text: str) -> str:
+        text = mask(text)  # half of a key is not recognized as one
         if self._limit is None or len(text) <= self._limit:
             return text
         return f"{text[: self._limit]}\n... {len(text) - self._limit:,} more characters are left out here"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from friday_cli.core.protocol.format import price, seconds
-from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.sanitize import masked_line
 
 from ..state import SessionView
 from ..timeline import SIGNS, Activity, Segment, Timeline, TimeScale
@@ -33,7 +33,7 @@ def timeline_svg(state: SessionView, timeline: Timeline, escape: Callable[[str],
     ]
     for number, agent in enumerate(timeline.agents):
         view, y = state.agents[agent.path], number * ROW
-        name = sanitize_line(f"{agent.path} {view.profile}", 26)
+        name = masked_line(f"{agent.path} {view.profile}", 26)
         out.append(f'<text x="0" y="{y + 15}">{escape(name)}</text>')
         for start, end in agent.runs:
             out.append(_box("run", LEFT + scale.position(start) * unit, y + 9, _span(scale, start, end) * unit, 4, ""))

@@ -7,7 +7,7 @@ import re
 
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.displays import DiffDisplay
-from friday_cli.core.text.sanitize import clean, code_block, mask, sanitize, sanitize_line
+from friday_cli.core.text.sanitize import clean, code_block, mask, masked_line, sanitize
 
 from ..items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
 from ..state import SessionView
@@ -20,7 +20,7 @@ def as_markdown(session: RecordedSession) -> str:
     """The tree and the transcript of each agent. The heading is the title, or the first prompt."""
     state = SessionView.of(session.envelopes)
     tasks = (e.event.task for e in session.envelopes if isinstance(e.event, events.AgentStarted) and not e.event.parent)
-    title = sanitize_line(session.title or next(tasks, ""), 100)
+    title = masked_line(session.title or next(tasks, ""), 100)
     out = [f"# {_inline(title) or 'A session without a task'}", ""]
     out += [f"Session {_code(state.session)} in {_code(state.cwd)}, written by Friday {session.version}.", ""]
     out.append(code_block("\n".join(render_tree(state))))
@@ -36,7 +36,7 @@ def agent_markdown(agent: AgentView) -> str:
 
 
 def _transcript(agent: AgentView) -> list[str]:
-    out = [f"## {agent.path} {_inline(sanitize_line(agent.profile, 40))}", ""]
+    out = [f"## {agent.path} {_inline(masked_line(agent.profile, 40))}", ""]
     for item in agent.transcript:
         out += _item(item)
     return out
@@ -48,13 +48,13 @@ def _item(item: Item) -> list[str]:
         body = _quote(f"{item.text}{images}") if item.text or images else []
         return [f"### {speaker(item)}", "", *_details("Thinking", item.thinking), *body, ""]
     if isinstance(item, ResultItem):
-        receipt = [_inline(sanitize_line(row, 400)) for row in item.receipt.lines()]
-        findings = [_inline(sanitize_line(finding_text(finding), 1000)) for finding in item.findings]
+        receipt = [_inline(masked_line(row, 400)) for row in item.receipt.lines()]
+        findings = [_inline(masked_line(finding_text(finding), 1000)) for finding in item.findings]
         return ["### Result", "", *_quote(item.text), "", *(f"- {row}" for row in (*findings, *receipt)), ""]
     if isinstance(item, NoteItem):
-        return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
-    title = _code(sanitize_line(item.title, 200)) if item.title else ""
-    head = f"**{_inline(sanitize_line(item.label, 60))}** {title}".rstrip()
+        return [f"*{item.level}: {_inline(masked_line(item.text, 400))}*", ""]
+    title = _code(masked_line(item.title, 200)) if item.title else ""
+    head = f"**{_inline(masked_line(item.label, 60))}** {title}".rstrip()
     children = f", started {', '.join(item.agents)}" if item.agents else ""
     arguments = json.dumps(clean(item.arguments), ensure_ascii=False)
     shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text
