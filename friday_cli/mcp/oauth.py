@@ -271,6 +271,8 @@ class ServerAuth(OAuthClientProvider):
     async def _show_address(self, address: str) -> None:
         """Keep the address for `_await_redirect`. Raises LoginRefused if it, or another one that was found, may not be used."""
         assert self._network
+        if urlsplit(address).fragment:  # RFC 6749, 3.1: the library would write the parameters behind it
+            raise LoginRefused("the issuer's address of the login has a `#`, which is not allowed there")
         found = self.context.oauth_metadata
         more = (found.issuer, found.token_endpoint, found.registration_endpoint) if found else ()
         for url in (self.context.server_url, address, *(str(one) for one in more if one)):

@@ -166,6 +166,11 @@ async def test_a_server_inside_may_name_addresses_inside_but_no_metadata_service
     assert set(internet.reached) == {"intranet.corp"}
 
 
+async def test_an_address_of_the_login_with_a_fragment_is_refused() -> None:
+    internet = Internet(**WAYS["authorization_endpoint"]("https://issuer.example/authorize#part"))
+    assert "has a `#`" in await internet.login()
+
+
 async def test_a_server_in_the_clear_gets_no_request() -> None:
     internet = Internet()
     assert "http://notes.example/mcp is not https" in await internet.login("http://notes.example/mcp")
