@@ -89,9 +89,11 @@ def escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_SECRET = pattern(
+_PRIVATE_KEY = pattern(
     r"-----BEGIN (?P<pem>[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?)-----[^-]*+(?:-----END (?P=pem)-----)?"
-    r"|\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}"
+)
+_SECRET = pattern(
+    r"\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}"
     r"|\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{24,})"
     r"|\b(?:gsk_\w{24,}|xai-[\w-]{24,}|pypi-[\w-]{16,}|dop_v1_\w{24,}|shp(?:at|ca|pa|ss)_\w{24,}|ya29\.[\w-]{16,})"
     r"|\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b|\bSG\.[\w-]{16,64}\.[\w-]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
@@ -99,10 +101,12 @@ _SECRET = pattern(
     r"|(?<=://)[^\s/:@]{1,64}:[^\s/@]{1,200}(?=@)"
     r"|(?<=[Bb]earer )[\w.~+/-]{16,}=*"
 )
+"""Keys and tokens of known forms; none has a line end."""
 _HINTS = (
-    "PRIVATE KEY", "eyJ", "gh", "pat", "npm_", "hf_", "AKIA", "ASIA", "sk", "xox", "AIza", "k_", "://", "earer ", "xai-", "pypi-",
-    "dop_", "shp", "ya29", "SG.", "slack",
+    "eyJ", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "npm_", "hf_", "gsk_", "xai-", "pypi-", "dop_v1_", "shp",
+    "ya29.", "AKIA", "ASIA", "ABIA", "ACCA", "SG.", "slack", "sk-", "xox", "AIza", "k_live_", "k_test_", "://", "earer ",
 )  # fmt: skip
+"""A line that `_SECRET` matches has one of these."""
 _NAMED = pattern(
     r"(?P<name>(?:api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|secret(?:[_-]?key)?|token|passw(?:or)?d|passphrase)"
     r"[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"']?)"
@@ -110,18 +114,37 @@ _NAMED = pattern(
     re.I,
 )
 """A value after a name for a secret: eight characters or more with a letter and a digit, not a function call."""
-_NAMES = pattern(r"(?i:key|secret|token|passw(?:or)?d|passphrase)[\"']?[ \t]{0,3}[=:]")
+_NAMES = ("key", "secret", "token", "passw", "passphrase")
+"""A line that `_NAMED` matches has one of these, in small or capital letters."""
 
 
 def mask(text: str) -> str:
     """`text` with the keys that this process knows, and all keys, tokens and private keys of a known form, replaced by
     `[secret]`."""
     text = mask_keys(text)
-    if any(hint in text for hint in _HINTS):  # 20 times faster than the pattern
-        text = _SECRET().sub("[secret]", text)
-    if ("=" in text or ":" in text) and _NAMES().search(text):
-        text = _NAMED().sub(lambda found: f"{found['name']}[secret]", text)
-    return text
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY().sub("[secret]", text)
+    if "\n" in text and not (_may_have_secret(text) or _may_name_secret(text)):
+        return text
+    return "\n".join(map(_masked_row, text.split("\n")))
+
+
+def _masked_row(row: str) -> str:
+    """A line without its end. What it can have is looked for first, which takes a 20th of the time of the patterns."""
+    if _may_have_secret(row):
+        row = _SECRET().sub("[secret]", row)
+    return _NAMED().sub(lambda found: f"{found['name']}[secret]", row) if _may_name_secret(row) else row
+
+
+def _may_have_secret(text: str) -> bool:
+    return any(hint in text for hint in _HINTS)
+
+
+def _may_name_secret(text: str) -> bool:
+    if "=" not in text and ":" not in text:
+        return False
+    lower = text.lower()
+    return any(name in lower for name in _NAMES)
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape as html_escape
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
@@ -26,8 +26,8 @@ from .recorded_session import RecordedSession
 
 LARGE = 5_000_000
 """Characters of a page; of a larger one the long texts are cut."""
-CUT = (None, 20_000, 4_000, 1_000, 200)
-"""Characters of one text that are shown: the first that keeps the page below `LARGE`, else the last."""
+CUT, SHORTEST = (None, 20_000, 4_000, 1_000), 200
+"""Characters of one text that are shown: the first that keeps the page below `LARGE`, else the shortest."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
@@ -36,12 +36,15 @@ def as_html(session: RecordedSession) -> str:
     state = SessionView.of(session.envelopes)
     timeline = Timeline.of(session.envelopes)
     title = masked_line(session.title or (state.root.task if state.root else ""), 200) or "A session without a task"
-    page = ""
     for limit in CUT:
-        page = html_page(f"Friday: {title}", _Body(session, state, timeline, limit).parts(title))
-        if len(page) <= LARGE:
-            break
-    return page
+        parts, size = [], 0
+        for part in _Body(session, state, timeline, limit).parts(title):
+            parts.append(part)
+            if (size := size + len(part)) > LARGE:
+                break
+        else:
+            return html_page(f"Friday: {title}", parts)
+    return html_page(f"Friday: {title}", _Body(session, state, timeline, SHORTEST).parts(title))
 
 
 def escape(text: str) -> str:
@@ -50,7 +53,7 @@ def escape(text: str) -> str:
     return html_escape(show_invisible(mask(text.replace("\r\n", "\n"))), quote=True)
 
 
-def html_page(title: str, body: Iterator[str]) -> str:
+def html_page(title: str, body: Iterable[str]) -> str:
     """A whole document; `body` is HTML, `title` text."""
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -90,7 +90,12 @@ def test_one_line() -> None:
     [
         "ghp_" + "a1B2" * 9,
         "github_pat_" + "a" * 30,
-        "AKIA" + "ABCDEFGHIJKLMNOP",
+        *(f"{kind}ABCDEFGHIJKLMNOP" for kind in ("AKIA", "ASIA", "ABIA", "ACCA")),
+        *(
+            f"{kind}_{'a1B2' * 9}"
+            for kind in ("gho", "ghu", "ghs", "ghr", "npm", "rk_test", "shpat", "shpca", "shppa", "shpss")
+        ),
+        "glpat-" + "a-b_" * 6,
         "sk-" + "proj-" + "a_b-" * 10,
         "sk-" + "ant-api03-" + "z" * 50,
         "xoxb-" + "1" * 12 + "-abcdef",
