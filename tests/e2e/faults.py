@@ -126,8 +126,12 @@ NOT_COVERED = (
     "One byte a second (F15) is read on without `--timeout`: a slow service cannot be told from one that stalls on purpose.",
     "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
     "counted, one for each item in this state.",
-    "Not tried: a file system that hangs, two versions of Friday on one file, 10,000 messages or 200 MB in a session, 1,000,000 files, "
-    "100,000 commits.",
+    "A file system that does not answer (a network drive that is gone, FUSE): while Friday waits in a call on it, neither SIGTERM nor "
+    "`--timeout` ends the process; SIGKILL does.",
+    "Tried by hand on 28 November 2026, without a test: two versions of Friday on one file (an older one that runs goes on, one that is "
+    "started is refused with a sentence), a repository of 100,000 commits (`ask`, `verify`, `fork` and a worktree take 2 to 5 s), a "
+    "session of 10,000 messages and 200 MB (`sessions show` takes 13 s).",
+    "Not tried: 1,000,000 files.",
 )
 """What Friday does not do, or what nobody tried, for the end of the page."""
 
