@@ -9,13 +9,13 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.provider import AskedTier, Effort, Provider
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.tools import web
 
 from .caller import model_below
-from .surroundings import LIVE, Surroundings, Tier
+from .surroundings import LIVE, Surroundings
 
 
 class ProviderPool:
@@ -34,7 +34,7 @@ class ProviderPool:
         self._wrap: Callable[[Provider], Provider] | None = None
         self._wrapped: dict[Provider, Provider] = {}
 
-    def get(self, choice: models.ModelChoice, *, web_search: bool = False, tier: Tier | None = None) -> Provider:
+    def get(self, choice: models.ModelChoice, *, web_search: bool = False, tier: AskedTier | None = None) -> Provider:
         """The provider of a model; with `web_search` its service can search the web. `tier`: the service tier of its requests (None: that
         of the settings)."""
         tier = self._settings.service_tier if tier is None else tier
@@ -57,7 +57,7 @@ class ProviderPool:
         tier = profile.service_tier if profile else ""
         return self.in_tier(choice, tier) if tier and plain in self._choices else plain
 
-    def in_tier(self, choice: models.ModelChoice, tier: Tier) -> Provider:
+    def in_tier(self, choice: models.ModelChoice, tier: AskedTier) -> Provider:
         """The provider of a model in a service tier, without one where its service has no such tier."""
         has = tier and self._around.live(tier) and models.has_tier(choice, self._settings, tier, env=self.env)
         return self.get(choice, tier=tier if has else "")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from friday_cli.config import Settings
 from friday_cli.core.agent.agent import Agent, Hooks
 from friday_cli.core.protocol.events import Checked, Envelope
 from friday_cli.core.protocol.format import EXTERNAL
-from friday_cli.core.protocol.provider import Effort, Provider, ServiceTier
+from friday_cli.core.protocol.provider import AskedTier, Effort, Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.extensions.profiles import Profile
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 T = TypeVar("T")
-Tier = ServiceTier | Literal[""]
 Check = Callable[[Agent, Profile], Awaitable[Checked]]
 """Checks the work of an agent by the command of its profile. Raises ToolError if that cannot be started."""
 
@@ -56,7 +55,7 @@ class Surroundings:
         return await with_server_limits(choice, settings, env=env)
 
     def provider(
-        self, choice: ModelChoice, settings: Settings, env: Mapping[str, str], *, web_search: bool, tier: Tier
+        self, choice: ModelChoice, settings: Settings, env: Mapping[str, str], *, web_search: bool, tier: AskedTier
     ) -> Provider:
         """What answers for a model. Raises FridayError for one that cannot be used."""
         if choice.provider != EXTERNAL:

@@ -17,6 +17,8 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 ServiceTier = Literal["standard", "flex", "fast"]
 TIERS: tuple[ServiceTier, ...] = get_args(ServiceTier)
 """How a service serves a request: as usual; when it has time, for about half the price; faster, for about twice the price."""
+AskedTier = ServiceTier | Literal[""]
+"""The tier that a request asks for; "": none, which leaves the choice to the vendor's settings of the project."""
 
 
 ENVIRONMENT = "\n\n# Environment\n\n"

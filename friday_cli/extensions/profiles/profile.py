@@ -10,7 +10,7 @@ import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.limits import Limits
-from friday_cli.core.protocol.provider import Effort, ServiceTier
+from friday_cli.core.protocol.provider import AskedTier, Effort
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, SKILL
 from friday_cli.core.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
@@ -68,7 +68,7 @@ class Profile(msgspec.Struct, frozen=True):
     """US dollars."""
     model: str = ""
     effort: Effort | Literal[""] = ""
-    service_tier: ServiceTier | Literal[""] = ""
+    service_tier: AskedTier = ""
     """How the service of its model serves its requests."""
     sub_agents: tuple[str, ...] | Literal["*"] = ()
     """Profiles that it may delegate to; "*": all."""

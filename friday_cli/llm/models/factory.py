@@ -13,7 +13,7 @@ from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import EXTERNAL
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import EFFORTS, Provider, ServiceTier
+from friday_cli.core.protocol.provider import EFFORTS, AskedTier, Provider, ServiceTier
 
 from ..transport.endpoint import FIRST_S, IDLE_S, Endpoint, parse_headers
 from . import catalog, gateway_cache, prices
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..providers.pricing import Pricing, ServiceTiers
     from ..transport.batches import Batches
 
-Tier = ServiceTier | Literal[""]
-
 
 def create_provider(
     choice: ModelChoice,
@@ -36,7 +34,7 @@ def create_provider(
     *,
     env: Mapping[str, str] | None = None,
     web_search: bool = False,
-    tier: Tier = "",
+    tier: AskedTier = "",
 ) -> Provider:
     """The provider for a choice; no request is sent. `web_search` enables the service's built-in search, if any. `tier` is the service
     tier to ask for.
@@ -73,7 +71,7 @@ def create_provider(
 
 
 def pricing(
-    service: ModelService, choice: ModelChoice, settings: Settings, env: Mapping[str, str], tier: Tier = ""
+    service: ModelService, choice: ModelChoice, settings: Settings, env: Mapping[str, str], tier: AskedTier = ""
 ) -> Pricing:
     """What the replies of a model cost in a service tier. Raises UsageError if the service does not have it."""
     from ..providers.pricing import Pricing
@@ -118,7 +116,7 @@ def has_tier(
     return _tiers(service, choice.model, tier) is not None
 
 
-def _tiers(service: ModelService, model: str, tier: Tier) -> ServiceTiers | None:
+def _tiers(service: ModelService, model: str, tier: AskedTier) -> ServiceTiers | None:
     from ..providers.pricing import service_tiers
 
     known = _of_vendor(service, model) and not service.settings.platform

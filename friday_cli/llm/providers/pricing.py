@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import ServiceTier
+from friday_cli.core.protocol.provider import AskedTier
 
 FAST_MODE = "fast-mode-2026-02-01"
 """The `anthropic-beta` of a request in fast mode."""
@@ -30,8 +30,7 @@ OPENAI_WORDS = {"priority": "fast", **dict.fromkeys(("auto", "default", "on_dema
 class ServiceTiers(msgspec.Struct, frozen=True):
     """The tiers of a service, and the one that its requests ask for."""
 
-    asked: ServiceTier | Literal[""] = ""
-    """"": none, which leaves the choice to the project's settings at the vendor."""
+    asked: AskedTier = ""
     fields: dict[str, Any] = {}
     """The fields of each request that ask for it."""
     rates: dict[str, float] = {}
@@ -88,7 +87,7 @@ class Pricing(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(usage, cost_usd=self.cost(usage), estimated=estimated, tier=tier)
 
 
-def service_tiers(vendor: str, asked: ServiceTier | Literal[""]) -> ServiceTiers | None:
+def service_tiers(vendor: str, asked: AskedTier) -> ServiceTiers | None:
     """The tiers of a vendor's own service; None if it does not have the one that is asked for."""
     offered = _FIELDS.get(vendor, {})
     if asked not in ("", "standard", *offered):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from friday_cli.agents.isolation import local_workspace
-from friday_cli.agents.surroundings import Surroundings, T, Tier
+from friday_cli.agents.surroundings import Surroundings, T
 from friday_cli.config import Settings
 from friday_cli.core.agent.agent import Hooks
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.provider import AskedTier, Effort, Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.llm.models import ModelChoice
@@ -55,7 +55,7 @@ class RecordedSurroundings(Surroundings):
         return choice
 
     def provider(
-        self, choice: ModelChoice, settings: Settings, env: Mapping[str, str], *, web_search: bool, tier: Tier
+        self, choice: ModelChoice, settings: Settings, env: Mapping[str, str], *, web_search: bool, tier: AskedTier
     ) -> Provider:
         return RecordedProvider(choice.provider, choice.model, self._answers)
 
