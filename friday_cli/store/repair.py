@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from friday_cli.core.protocol.events import AgentStarted, Envelope, SessionStart
 from .journal import append_events, project
 from .prefixes import whole_body
 from .salvage import Layout, salvage
-from .schema import connect
+from .schema import connect, connect_earlier
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -99,6 +100,11 @@ def _replacement_starts(envelopes: list[Envelope], used: set[int | None], model:
 
 
 SESSIONS = Layout(
-    connect, ("sessions", "events", "memories", "spending", "caps", "batch_holds"), "events", "locks", _derive
+    connect,
+    ("sessions", "events", "memories", "spending", "caps", "batch_holds"),
+    "events",
+    "locks",
+    _derive,
+    earlier=(partial(connect_earlier, version=5),),  # the last whose list of tables fits into one page
 )
 """The session file. The rows of agents are derived from the events."""

@@ -48,6 +48,9 @@ class Layout(NamedTuple):
     locks: str
     derive: Callable[[sqlite3.Connection], int] = lambda db: 0
     fits: Callable[[str, Mapping[str, object]], bool] = lambda table, row: True
+    earlier: tuple[Callable[[Path], sqlite3.Connection], ...] = ()
+    """Make a new file as earlier versions did, whose lists of tables are in other pages; also a file that was migrated since keeps
+    those."""
 
 
 class Saved(msgspec.Struct, frozen=True):
@@ -134,11 +137,10 @@ def _is_whole(work: Path, path: Path, layout: Layout) -> bool:
 
 def _copy_readable(damaged: Path, new: Path, layout: Layout, report: Callable[[str], object]) -> Saved:
     """Create the file `new` with every readable row of `damaged`, and the rows that are derived from them."""
-    with closing(layout.connect(new)) as db:
-        page_size = int(db.execute("PRAGMA page_size").fetchone()[0])
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    firsts = [_first_page(layout.connect, new)]
+    firsts += [_first_page(make, new.with_name(f"earlier-{n}.db")) for n, make in enumerate(layout.earlier)]
     report("the file is damaged; reading what is left of it")
-    _replace_header(damaged, new.read_bytes()[:page_size], page_size, layout)
+    _replace_header(damaged, firsts, layout)
     with closing(layout.connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
         old.text_factory = _text
         db.execute("PRAGMA synchronous = FULL")
@@ -160,11 +162,19 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _replace_header(damaged: Path, new: bytes, page_size: int, layout: Layout) -> None:
-    """Give the file the header of the `new` one, and its full length: SQLite reads nothing of a file whose header is
-    damaged or names more pages than there are. The whole first page, with the list of tables, is replaced if that cannot
-    be read: every file of this schema has its tables in the same pages."""
-    size = damaged.stat().st_size
+def _first_page(make: Callable[[Path], sqlite3.Connection], path: Path) -> bytes:
+    """The first page of a new file."""
+    with closing(make(path)) as db:
+        page_size = int(db.execute("PRAGMA page_size").fetchone()[0])
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.read_bytes()[:page_size]
+
+
+def _replace_header(damaged: Path, firsts: Sequence[bytes], layout: Layout) -> None:
+    """Give the file the header of a new one, and its full length: SQLite reads nothing of a file whose header is damaged or names
+    more pages than there are. The whole first page, with the list of tables, is replaced if that cannot be read, by the one of
+    `firsts` with which it can: every file that began with the same schema has its tables in the same pages."""
+    new, page_size, size = firsts[0], len(firsts[0]), damaged.stat().st_size
     with damaged.open("r+b") as file:
         found = file.read(HEADER)
         named = int.from_bytes(found[28:32], "big") if found[:20] == new[:20] else 0
@@ -174,9 +184,11 @@ def _replace_header(damaged: Path, new: bytes, page_size: int, layout: Layout) -
         file.truncate(pages * page_size)
         file.seek(0)
         file.write(header)
-    if not _has_tables(damaged, layout):
+    for first in firsts:
+        if _has_tables(damaged, layout):
+            break
         with damaged.open("r+b") as file:
-            file.write(header + new[HEADER:page_size])
+            file.write(header + first[HEADER:])
 
 
 def _roots(old: sqlite3.Connection, table: str) -> list[int]:

@@ -113,6 +113,18 @@ def connect_tables(
         raise explain(error, path) from None
 
 
+def connect_earlier(path: Path, version: int) -> sqlite3.Connection:
+    """A new file at `path` as Friday made it with its first `version` migrations."""
+    db = _plain_connection(path)
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    db.execute("BEGIN")
+    for migration in MIGRATIONS[:version]:
+        migration(db)
+    db.execute(f"PRAGMA user_version = {version}")
+    db.execute("COMMIT")
+    return db
+
+
 def connect_memory() -> sqlite3.Connection:
     """A database in memory, which ends with its connection."""
     db = _plain_connection(Path(":memory:"))

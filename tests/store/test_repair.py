@@ -10,6 +10,7 @@ import pytest
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope, Notice
 from friday_cli.store import salvage as salvage_module
+from friday_cli.store import schema
 from friday_cli.store.repair import Repaired, repair
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
@@ -229,10 +230,15 @@ def rows_in_whole_pages(data: bytes) -> int:
     (0, 1.0, b"\0" * 100), (0, 1.0, b"\xff" * 100), (0, 1.0, b"\xa5" * PAGE), (16, 1.0, b"\x77" * 16), (28, 1.0, b"\0\0\0\1"),
     (0, 0.93, b""), (0, 0.7, b""), (0, 0.41, b""), (0, 0.2, b""), (0, 0.7, b"\0" * 100),
 ], ids=lambda given: str(given)[:12])  # fmt: skip
+@pytest.mark.parametrize("made_at", [5, 6])
 async def test_a_damaged_header_and_a_truncated_file_cost_only_what_is_gone(
-    path: Path, begin: int, end: float, noise: bytes
+    path: Path, begin: int, end: float, noise: bytes, made_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logs = await fill(path)
+    """Also one of an earlier version, which was filled before it was migrated."""
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:made_at])
+        logs = await fill(path)
+    schema.connect(path).close()
     data = content_of(path)
     others = rows_in_whole_pages(data) - sum(map(len, logs.values()))
     hurt = data[:begin] + noise + data[begin + len(noise) : int(len(data) * end)]
