@@ -14,7 +14,9 @@ from friday_cli.core.protocol.errors import FridayError
 from .own_programs import find_program
 from .project_search import git_ceiling
 
-OPTIONS = ("--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "diff.ignoreSubmodules=dirty")
+OPTIONS = ("--no-pager", *(word for setting in _SETTINGS for word in ("-c", setting)))
+"""Submodules have settings of their own, so git does not look whether their files have changed."""
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "file",
@@ -44,15 +46,13 @@ def _without_programs(folder: Path) -> dict[str, str]:
     listed = _run(folder, "config", "--show-scope", "--includes", "-z", "--name-only", "--list").stdout
     words = iter(os.fsdecode(listed).split("\0"))
     own = {name for scope, name in zip(words, words, strict=False) if scope in ("local", "worktree")}
+    values = {name: "" for name in own if _PROGRAMS.fullmatch(name)}
+    values |= {name: "false" for name in own if name.startswith("filter.") and name.endswith(".required")}
     given = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(given) if given.isdecimal() else 0
-    found = {"GIT_CONFIG_COUNT": str(first)}
-    for number, name in enumerate(sorted(filter(_PROGRAMS.fullmatch, own)), first):
-        found |= {
-            f"GIT_CONFIG_KEY_{number}": name,
-            f"GIT_CONFIG_VALUE_{number}": "",
-            "GIT_CONFIG_COUNT": str(number + 1),
-        }
+    found = {"GIT_CONFIG_COUNT": str(first + len(values))}
+    for number, (name, value) in enumerate(sorted(values.items()), first):
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return found
 
 

@@ -117,6 +117,30 @@ def test_nothing_that_a_repository_names_is_started(
     assert (ran.code, said in ran.out + ran.err) == (code, True), ran
 
 
+def test_no_program_of_a_submodule_is_started(console: Console, tmp_path: Path) -> None:
+    """It has settings and attributes of its own."""
+    from friday_cli.system.git_command import git as asked
+
+    inner, mark = console.project / "inner", tmp_path / "mark"
+    repository(inner, **{"code.py": "x = 1\n", ".gitattributes": "* filter=evil\n"})
+    repository(console.project, **{"code.py": "x = 1\n"})
+    commit(console.project, **{".gitmodules": '[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n'})
+    git(inner, "config", "filter.evil.clean", f"touch {mark}; cat")
+    (inner / "code.py").write_text("x = 2\n")
+    asked(console.project, "diff", "--name-only", "-z", "HEAD", "--")
+    assert not mark.exists()
+
+
+def test_a_filter_that_a_repository_requires_is_left_out(console: Console) -> None:
+    from friday_cli.system.git_command import git as asked
+
+    repository(console.project, **{"a.sec": "x\n", ".gitattributes": "*.sec filter=own\n"})
+    git(console.project, "config", "filter.own.clean", "cat")
+    git(console.project, "config", "filter.own.required", "true")
+    (console.project / "a.sec").write_text("y\n")
+    assert asked(console.project, "diff", "--name-only", "HEAD") == b"a.sec\n"
+
+
 def test_the_filters_of_the_person_stay(console: Console, mark: Path, tmp_path: Path) -> None:
     """Git LFS is set up in the settings of the person."""
     from friday_cli.system.git_command import git as asked

@@ -153,6 +153,7 @@ def test_secrets_and_controls_leave_no_export() -> None:
         ("hunter2hunter2", "https://me:hunter2hunter2@host.example/"),
         ("b2c3d4e5f6a7b8c9d0e1f2", "ghp_a1b2c3d4e5f6a7b8c9d0e1f2"),
         ("abcdefghijklmnop", "sk-abcdefghijklmnop"),
+        ("abcdefghijklmnop", "sk-abcdef\u200bghijk\x1b[0mlmnop"),
     ],
 )
 def test_a_secret_is_masked_wherever_its_text_is_cut_or_escaped(form: str, secret: str, text: str) -> None:

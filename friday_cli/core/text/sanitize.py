@@ -114,6 +114,8 @@ _NAMED = pattern(
     re.I,
 )
 """A value after a name for a secret: eight characters or more with a letter and a digit, not a function call."""
+LONGEST_KEY = 8_192
+"""Characters after the end of a cut text that are read, so that no key is cut."""
 _NAMES = ("key", "secret", "token", "passw", "passphrase")
 """A line that `_NAMED` matches has one of these, in small or capital letters."""
 
@@ -159,8 +161,9 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def masked_line(text: str, limit: int = 80) -> str:
-    """`sanitize_line` of a text whose keys are masked first: half of a key is not recognized as one."""
-    return sanitize_line(mask(text), limit)
+    """`sanitize_line` of a text whose keys are masked before it is cut: half of a key is not recognized as one, nor one that
+    invisible characters divide."""
+    return sanitize_line(mask(sanitize(text[: limit * 8 + LONGEST_KEY])), limit)
 
 
 def clean(value: Any) -> Any:

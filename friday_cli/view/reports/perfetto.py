@@ -10,7 +10,7 @@ from typing import Any
 
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.messages import NO_USAGE, Usage
-from friday_cli.core.text.sanitize import mask
+from friday_cli.core.text.sanitize import clean
 
 from ..state import SessionView
 from ..timeline import SIGNS, Timeline
@@ -32,7 +32,7 @@ def as_perfetto(session: RecordedSession) -> str:
     for agent in timeline.agents:
         view, thread = state.agents[agent.path], threads[agent.path]
         found += [_named("thread_name", thread, f"{agent.path} {view.profile}"), _ordered(thread)]
-        spans = [(start, end, f"run of {view.profile}", {"task": mask(view.task)[:1000]}) for start, end in agent.runs]
+        spans = [(start, end, f"run of {view.profile}", {"task": clean(view.task)[:1000]}) for start, end in agent.runs]
         spans += [(s.start, s.end, s.label or SIGNS[s.activity][1], {"activity": s.activity}) for s in agent.segments]
         for start, end, name, about in spans:
             begin = micros(start)
