@@ -108,7 +108,13 @@ def run(argv: list[str]) -> int:
     if argv[:1] in (["agents"], ["attach"]):
         from .live_sessions import begin
 
-        if (code := begin(argv)) is not None:
+        try:
+            code = begin(argv)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            return _report_os_error(error)
+        if code is not None:
             return code
     import typer
     from typer.main import get_command
@@ -138,14 +144,17 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        name = error.filename or ("standard output" if error.errno == errno.ENOSPC else "")
-        where = f"{name}: " if name else ""
-        return _fail(f"{where}{error.strerror or error}.", 1)
+        return _report_os_error(error)
     except Exception as error:
         from friday_cli.diagnostics.log_file import report_defect  # importing logging takes 5 ms
 
         return _fail(report_defect(error), 1)
     return 0
+
+
+def _report_os_error(error: OSError) -> int:
+    name = error.filename or ("standard output" if error.errno == errno.ENOSPC else "")
+    return _fail(f"{name}: {error.strerror or error}." if name else f"{error.strerror or error}.", 1)
 
 
 def _fail(text: str, code: int) -> int:

@@ -173,6 +173,9 @@ def _entry(
         raise _error(file, name, f"is ignored: {earlier.file} has a server of this name.", hint="Choose another name.")
     base = defaults.get(name, LanguageServerEntry(name, "", {}))
     values = {key: getattr(written, key) for key in msgspec.structs.asdict(written) if _KEYS.get(key, key) in given}
+    for key in ("command", "languages"):
+        if not values.get(key, True):
+            del values[key]  # an empty one says nothing about a known server
     ends = values.get("languages", base.languages).items()
     values["languages"] = {end if end.startswith(".") else f".{end}": kind for end, kind in ends}
     values["settings"] = base.settings | written.settings

@@ -21,7 +21,7 @@ class EarlyInput:
         if self._held is None or not isinstance(event, events.InputEvent) or event.is_forwarded:
             return False
         if isinstance(event, events.Key):
-            waits = bool(self._held) and event.is_printable
+            waits = bool(self._held) and event.key not in ("escape", "ctrl+c", "ctrl+d", "ctrl+q")
             waits = waits or (event.key in ("enter", "up", "down") and not self._typed())
         else:
             waits = isinstance(event, (events.MouseDown, events.MouseUp))
