@@ -234,7 +234,9 @@ def test_what_waits_at_the_service_is_held_for_all_sessions_until_it_is_collecte
     shown = console.ok("budget")
     assert f"5 requests in batches at {vendor}: ${cost:.4f} held until the same" in " ".join(shown.out.split())
 
-    console.ok("budget", "set", "--daily", f"{cost:.9f}")
+    console.ok(
+        "budget", "set", "--daily", f"{cost - 1e-6:.9f}"
+    )  # less than what is held: nothing has room, not even what is free
     (cap,) = console.ok("budget", "show", "--json").document["caps"]
     assert (cap["used"], cap["held"]) == (0, pytest.approx(cost))
     assert "your daily cap" in ask_elsewhere(console)

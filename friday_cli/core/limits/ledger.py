@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.errors import ProviderError, StoreError
+from ..protocol.format import CALLER
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.waiting import CapReached
@@ -86,7 +87,8 @@ async def hold(
     the price is unknown under a cap of cost, or if nothing can be written."""
     service, key = provider.name, provider.rate_limit_key
     ledger.paid_by(agent, service, key)
-    if not (counted := ledger.caps_of(service, key)):
+    counted = ledger.caps_of(service, key)
+    if not counted or key == CALLER:  # a program that drives an agent sends nothing
         return None
     if "cost" in counted:
         require_price(provider)
