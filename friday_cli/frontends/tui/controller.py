@@ -117,6 +117,7 @@ class SessionController:
         self._env = env
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
+        self._opening = asyncio.Lock()  # of two sessions that are opened at once, one would stay open unseen
         self.compaction = Compaction(lambda: self.on_change())
         self.loop = PromptLoop(self, lambda: self.on_change())
         self._pending_context: list[str] = []
@@ -143,19 +144,20 @@ class SessionController:
         await asyncio.to_thread(importlib.import_module, "friday_cli.session.session")  # takes long
         from friday_cli.session.session import Session
 
-        await self.close()
-        self._made = msgspec.structs.replace(self.options, **changes)
-        if not await self._join(self._made.resume):
-            try:
-                self.session = await Session.open(self._made, env=self._env)
-            except UsageError:
-                observer = self.observer = await _observe(self._made, self._env)
-                if observer is None:
-                    raise
-                self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
-        self.fold = EventFold(lambda: self.on_change())
-        if (source := self.shown) is not None:
-            await self.fold.start(source)
+        async with self._opening:
+            await self.close()
+            self._made = msgspec.structs.replace(self.options, **changes)
+            if not await self._join(self._made.resume):
+                try:
+                    self.session = await Session.open(self._made, env=self._env)
+                except UsageError:
+                    if (observer := await _observe(self._made, self._env)) is None:
+                        raise
+                    self.observer = observer
+                    self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
+            self.fold = EventFold(lambda: self.on_change())
+            if self.shown is not None:
+                await self.fold.start(self.shown)
 
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
@@ -289,9 +291,8 @@ class SessionController:
     ) -> list[str]:
         """Send a message to the main agent, which starts with it or reads it at its next turn. Returns warnings for the user.
 
-        `task` is what the user typed, when `text` is longer; `restriction` limits the run that it starts; `preface` is
-        text before the message in which no files are looked for. Pictures are
-        sent only with a message that starts a run.
+        `task` is what the user typed, when `text` is longer; `restriction` limits the run that it starts; `preface` is text
+        before the message in which no files are looked for. Pictures are sent only with a message that starts a run.
         """
         from friday_cli.session.attachments import PromptText
         from friday_cli.session.commands import Say
@@ -313,9 +314,8 @@ class SessionController:
             said = PromptText(text, draft.typed)
         else:
             preface, note, said = "", custom.skipped_note(), prompt_of_command(custom, rest, draft.typed)
-        restriction = custom.restrictions()
-        remarks = await self.say(said, task=draft.text, images=draft.images, restriction=restriction, preface=preface)
-        return [note, *remarks] if note else remarks
+        out = await self.say(said, task=draft.text, images=draft.images, restriction=custom.restrictions(), preface=preface)
+        return [note, *out] if note else out
 
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
