@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-
-from friday_cli.core.text.lazy_regex import pattern
 
 MAX_SETTINGS = 1_000_000
 """Characters of a file with git's settings that are read."""
 MAX_INCLUDES = 10
 """Files that include each other, one below the other."""
-_SECTION = pattern(r'\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)')
+_SECTION = r'\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)'
 
 
 def personal_files() -> Iterator[str]:
@@ -30,7 +29,7 @@ def values(file: str, key: str, *, conditional: bool = False, depth: int = 0) ->
     condition, whether it holds or not. Blocks."""
     section = ""
     for line in _lines(file):
-        if header := _SECTION().match(line):
+        if header := re.match(_SECTION, line):
             section, line = f"{header[1].lower()}{header[2] or ''}", header[3].strip()
         name, equals, text = line.partition("=")
         if not equals:

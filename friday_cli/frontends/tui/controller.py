@@ -290,7 +290,6 @@ class SessionController:
         preface: str = "",
     ) -> list[str]:
         """Send a message to the main agent, which starts with it or reads it at its next turn. Returns warnings for the user.
-
         `task` is what the user typed, when `text` is longer; `restriction` limits the run that it starts; `preface` is text
         before the message in which no files are looked for. Pictures are sent only with a message that starts a run.
         """
@@ -314,8 +313,9 @@ class SessionController:
             said = PromptText(text, draft.typed)
         else:
             preface, note, said = "", custom.skipped_note(), prompt_of_command(custom, rest, draft.typed)
-        out = await self.say(said, task=draft.text, images=draft.images, restriction=custom.restrictions(), preface=preface)
-        return [note, *out] if note else out
+        limits = custom.restrictions()
+        remarks = await self.say(said, task=draft.text, images=draft.images, restriction=limits, preface=preface)
+        return [note, *remarks] if note else remarks
 
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
