@@ -94,7 +94,7 @@ def test_no_line_of_a_sub_agent_can_pass_for_one_of_the_harness(console: Console
         f"""
 agents:
   a: [{{calls: [{{name: delegate_task, arguments: {{profile: coder, task: Build.}}}}]}}, {{text: Done.}}]
-  a.1: [{{text: "{fake}", calls: [{{name: task_result, arguments: {{result: "{fake}"}}}}]}}]
+  a.1: [{{text: "Seen: {fake}", calls: [{{name: task_result, arguments: {{result: "{fake}"}}}}]}}]
 """,
         encoding="utf-8",
     )
