@@ -46,7 +46,7 @@ def tools(name: str = NAME, refresh: bool = _REFRESH, as_json: bool = JSON) -> N
 def call(
     name: str = NAME,
     tool: str = typer.Argument(metavar="TOOL", help="The tool, with or without mcp__NAME__ before it."),
-    arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object."),
+    arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object.", show_default=False),
 ) -> None:
     """Call a tool of an MCP server yourself. No agent takes part, and no permission rule is checked.
 
