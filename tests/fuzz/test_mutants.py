@@ -42,7 +42,7 @@ MUTANTS: dict[str, Seed] = {
         "SubagentTree._mark_stopped", 'why if node.path == path else "parent"', "why"
     ),
     "6 the cancellation of a tool by itself counts as a stop": changed(
-        "_Call.run", "if being_stopped(): ...", "if True: ..."
+        "_Call._try", "if being_stopped(): ...", "if True: ..."
     ),
     "6 a limit replaces the reason of a stop": changed("run", 'node.why or "aborted"', '"aborted"'),
     "7 a run slot is held while waiting": changed("RunSlot.waiting", "len(self._waits) >= self._parallel", "False"),
