@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from friday_cli.agents.drivers import Drivers
+from friday_cli.agents.ladder import LadderDriver
 from friday_cli.cli import run
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.extensions.profiles.profile import ExternalAgent, Profile
-from friday_cli.session.build import drive
 from friday_cli.session.session import Options, Session
 from tests.external_agents.conftest import Robot
 
@@ -57,11 +57,15 @@ def test_the_program_reads_the_prompt_of_the_profile_and_the_task(robot: Robot) 
 @pytest.mark.parametrize(
     "profile", [Profile("robot", "", "", external=ExternalAgent("codex")), Profile("robot", "", "", models=("a",))]
 )
-def test_a_replay_starts_no_program_and_no_check(profile: Profile) -> None:
+def test_a_replay_starts_no_program_and_a_ladder_asks_the_recorded_check(profile: Profile) -> None:
     shared: Any = SimpleNamespace(services=None, profiles=SimpleNamespace(found={"robot": profile}))
     agent: Any = SimpleNamespace(parent="a", profile="robot")
-    recorded: Any = SimpleNamespace(live=lambda made: None)
-    assert isinstance(drive(recorded, Drivers(shared, Path))(agent), ModelDriver)
+
+    async def recorded(*_: Any) -> Any:
+        raise AssertionError("no check is run here")
+
+    made = Drivers(shared, Path, check=recorded).of(agent)
+    assert isinstance(made, LadderDriver if profile.models else ModelDriver)
 
 
 @pytest.mark.parametrize(

@@ -401,10 +401,11 @@ async def test_a_cancel_at_any_moment_answers_cancelled(project: Path, can: dict
         "a.1": [{"text": "very slow", "chunk_delay_s": 30.0}],
     }
     async with editor(project, play, can=can) as client:
-        name = await client.new(project)
-        early = client.ask("session/prompt", sessionId=name, prompt=GO)
-        client.send({"method": "session/cancel", "params": {"sessionId": name}})
+        hurried = await client.new(project)  # one of its own: its request may have been sent already
+        early = client.ask("session/prompt", sessionId=hurried, prompt=GO)
+        client.send({"method": "session/cancel", "params": {"sessionId": hurried}})
         assert (await early)["result"]["stopReason"] == "cancelled"
+        name = await client.new(project)
         late = client.ask("session/prompt", sessionId=name, prompt=GO)
         await client.until(lambda: _answered(client.updates(session=name), "started"))
         client.send({"method": "session/cancel", "params": {"sessionId": name}})

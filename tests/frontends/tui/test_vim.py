@@ -116,8 +116,18 @@ async def test_esc_stops_what_runs_from_every_mode(tmp_path: Path) -> None:
             chat.composer.area.vim.escape() if before else None  # type: ignore[union-attr]
             await keys(chat, before[1:])
             await chat.press("escape")
-            await chat.until(lambda: not chat.state.working)
+            await chat.until(lambda: not chat.state.working, seconds=10)  # long before the reply
             assert chat.composer.text == "a draft"
+
+
+async def test_the_mode_is_shown_again_when_files_are_no_longer_looked_for(tmp_path: Path) -> None:
+    settings("[tui]\nvim = true\n")
+    (tmp_path / "found.txt").write_text("")
+    async with opened(tmp_path, ONE) as chat:
+        await vim(chat)
+        await chat.type("look at @fou", shows="found.txt")
+        await chat.press("tab", shows="@found.txt")
+        await chat.type("x", shows="INSERT")
 
 
 async def test_a_chip_is_one_character_for_vim(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ class Completer:
         """Whether names are offered, or are being looked for."""
         self._offered_for = ""
         """The query whose names are offered."""
+        self._note = ""
+        """Why not all names are offered yet, as the prompt shows it; "" if there is nothing to say."""
 
     def on_typed(self) -> None:
         """Offer completions for the text that was just typed."""
@@ -70,7 +72,7 @@ class Completer:
 
     def cancel(self) -> bool:
         """Close the list, also while names are looked for. False if there was nothing to close."""
-        if not self._popup.open and not self._prompt.border_subtitle:
+        if not self._popup.open and not self._note:
             return False
         self._searching_history = False
         self.close()
@@ -85,9 +87,14 @@ class Completer:
         if self._naming:
             self._naming = False
             self._prompt.workers.cancel_group(self._prompt, "names")
-            self._prompt.border_subtitle = ""
+            self._show_note("")
             if not keep_listing:
                 self._files.stop()
+
+    def _show_note(self, note: str) -> None:
+        """Below the prompt, in place of the mode of vim."""
+        self._note, vim = note, self._prompt.vim
+        self._prompt.border_subtitle = note or (vim.shown if vim else "")
 
     def _offer_history(self) -> None:
         found = self._history.matches(self._prompt.text)
@@ -130,7 +137,7 @@ class Completer:
                 if word is None or word[1] != query:
                     return
                 self._offered_for = query
-                self._prompt.border_subtitle = matches.note
+                self._show_note(matches.note)
                 choices = [*first, *(_file(name, profiles) for name in matches.names)]
                 if offered:
                     self._popup.refine(choices, final=matches.final)
