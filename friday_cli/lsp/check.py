@@ -16,6 +16,7 @@ from .connection import LanguageServer, NoAnswer, NotKnown
 from .pool import Alternatives, RunningServer, first_running
 from .problems import compare, read_problems, without_imports
 from .project_files import CHANGED, CREATED, DELETED, changed_names, read_text
+from .protocol import Diagnostic
 
 OPEN = 64
 """Documents that are open at the same time."""
@@ -51,7 +52,7 @@ async def check_files(
         before = await problems_of(one, server, old, until, worst)
         after = await problems_of(one, server, new, until, worst)
         labelled = ({one.label(path): text for path, text in side.items()} for side in (old, new))
-        check = compare(before, next(labelled), after, next(labelled))
+        check = await asyncio.to_thread(compare, before, next(labelled), after, next(labelled))
         return without_imports(check) if one.found.without_modules else check
 
     return await _asked(alternatives, compared, kinds)
@@ -113,9 +114,9 @@ async def problems_of(
         server.write(path, texts[path])
     left = max(0.0, until - asyncio.get_running_loop().time())
     answers = await asyncio.gather(*(server.problems(path, left) for path in texts), return_exceptions=True)
-    found: list[CodeProblem] = []
+    items = dict[str, list[Diagnostic]]()
     for path, answer in zip(texts, answers, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-        found += read_problems(one.label(path), answer, worst)
-    return found
+        items[one.label(path)] = answer
+    return await asyncio.to_thread(read_problems, items, worst)  # a server may say thousands, with texts to clean

@@ -24,11 +24,12 @@ _LONGEST = 300
 """Characters of a message that are kept."""
 
 
-def read_problems(path: str, items: Sequence[Diagnostic], worst: int = ERROR) -> list[CodeProblem]:
-    """The diagnostics of a file, those of a severity up to `worst`."""
+def read_problems(items: Mapping[str, Sequence[Diagnostic]], worst: int = ERROR) -> list[CodeProblem]:
+    """The diagnostics of files by their labels, those of a severity up to `worst`."""
     return [
         CodeProblem(path, item.range.start.line + 1, _line(item.message, _LONGEST), _line(item.code, 60), severity)
-        for item in items
+        for path, of_file in items.items()
+        for item in of_file
         if (severity := item.severity or ERROR) <= worst
     ]
 

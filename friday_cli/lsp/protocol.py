@@ -9,21 +9,21 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Meta, Struct, field
 
 
-class Position(Struct, frozen=True):
+class Position(Struct, frozen=True, gc=False):
     """A place in a text: its line and its column, from 0, as the server counts columns."""
 
     line: Annotated[int, Meta(ge=0)]
     character: Annotated[int, Meta(ge=0)]
 
 
-class TextSpan(Struct, frozen=True):
+class TextSpan(Struct, frozen=True, gc=False):
     """`Range` of the protocol."""
 
     start: Position
     end: Position
 
 
-class Diagnostic(Struct, frozen=True):
+class Diagnostic(Struct, frozen=True, gc=False):
     """A problem. Severity 1 is an error, 2 a warning."""
 
     message: str

@@ -148,7 +148,7 @@ class CodeTools:
 
         path = opened.workspace.resolve(args.path)
         items = await opened.server.problems(path, WAIT_S)
-        found = read_problems(opened.workspace.label(path), items, WARNING)
+        found = await asyncio.to_thread(read_problems, {opened.workspace.label(path): items}, WARNING)
         rows = [problem.text + (" (warning)" if problem.severity == WARNING else "") for problem in found]
         more = [f"{len(rows) - MOST} more"] if len(rows) > MOST else []
         return "\n".join((*rows[:MOST], *more)) or f"{opened.one.name}: no problems.", pluralize(len(rows), "problem")

@@ -29,6 +29,7 @@ def names(bench: Bench) -> Iterator[Line]:
         with Terminal(bench.friday("-m", MESSAGES, "-C", str(folder)), env, bench.work) as terminal:
             terminal.shown()
             terminal.until(READY)
+            terminal.type("\x15")  # the draft that the round before left
             terminal.rest(2.0)
             at, begun = len(terminal.out), time.monotonic()
             terminal.type("@")
