@@ -14,6 +14,7 @@ from friday_cli.core.protocol.code_check import CodeCheck, CodeProblem
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions.trust import Trust
+from friday_cli.lsp.entry import LanguageServerEntry
 from friday_cli.session.language_servers import language_server_table, language_servers
 from friday_cli.system.git_command import git
 from friday_cli.system.gitignore import level_of, walk_files
@@ -29,6 +30,7 @@ NOT_KNOWN = 6
 """The exit code if there is no answer."""
 MOST_FILES = 20_000
 """Files that are asked about."""
+_TITLES = ("NAME", "STATE", "FILES", "FROM", "WHERE")
 _PATHS = typer.Argument([], metavar="PATH", help="Files or folders. Default: this folder.")
 _TRUST = typer.Option(
     False, "--trust", help="Treat the folder as trusted: servers read its settings and run its plugins."
@@ -47,42 +49,27 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
     """
     from friday_cli.lsp.find import Folders, candidates, servers_for
 
-    context, folder = load_context(), working_folder()
-    project = context.trust_status.as_trusted() if trust else context.trust_status
+    context, project, folder = _opened(trust)
     table = language_server_table(project, os.environ)
+    never = "off: lsp.enabled" if not context.settings.lsp.enabled else "" if project.ok else "not trusted"
     rows: dict[str, dict[str, str]] = {}
     for path in sorted({path.suffix: path for path in reversed(_files_below(folder))}.values()):
         found = {one.entry.name: one for one in servers_for(path, Folders(folder, folder), table.entries, os.environ)}
         first = next((name for name, one in found.items() if not one.entry.lints), "")
         for entry in candidates(path.name, table.entries):
-            install = f"install: {entry.install}" if entry.install else entry.command
-            if (one := found.get(entry.name)) is not None:
-                state, where = (
-                    _state(context, project, chosen=not entry.lints and entry.name != first),
-                    with_tilde(one.program),
-                )
-            elif entry.lints:
-                state, where = "not configured here", ""
+            one = found.get(entry.name)
+            if one is not None:
+                state = never or ("would start" if entry.lints or entry.name == first else "not needed")
             else:
-                state, where = ("not needed", "") if first else ("not found", install)
-            row = {"name": entry.name, "state": state, "files": "", "from": entry.origin, "where": where}
-            row = rows.setdefault(entry.name, row)
+                state = "not configured here" if entry.lints else "not needed" if first else "not found"
+            missing = (f"install: {entry.install}" if entry.install else entry.command) if state == "not found" else ""
+            row = rows.setdefault(entry.name, _row(entry, state, with_tilde(one.program) if one else missing))
             row["files"] = " ".join(dict.fromkeys((*row["files"].split(), path.suffix)))
-    for entry in table.entries:
-        if not entry.enabled:
-            rows[entry.name] = {
-                "name": entry.name,
-                "state": "off",
-                "files": "",
-                "from": entry.origin,
-                "where": entry.file,
-            }
+    rows |= {entry.name: _row(entry, "off", entry.file) for entry in table.entries if not entry.enabled}
     if as_json:
         output.show_json({"servers": list(rows.values()), "problems": table.problems})
     elif rows:
-        titles = ("name", "state", "files", "from", "where")
-        cells = [tuple(row[title] for title in titles) for row in rows.values()]
-        output.show_table(tuple(title.upper() for title in titles), cells, wide=("FILES", "WHERE"))
+        output.show_table(_TITLES, [tuple(row.values()) for row in rows.values()], wide=("FILES", "WHERE"))
     else:
         output.remark("no known language server handles the files here; lsp.json can add others (docs/lsp.md)")
     for problem in table.problems:
@@ -91,10 +78,14 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
         output.remark(f"none is started: {project.reason} `friday trust` allows it.")
 
 
-def _state(context: ProjectContext, project: Trust, *, chosen: bool) -> str:
-    if not context.settings.lsp.enabled:
-        return "off: lsp.enabled"
-    return "not trusted" if not project.ok else "not needed" if chosen else "would start"
+def _opened(trust: bool) -> tuple[ProjectContext, Trust, Path]:
+    """The settings, what is trusted, and the folder of a command."""
+    context = load_context()
+    return context, context.trust_status.as_trusted() if trust else context.trust_status, working_folder()
+
+
+def _row(entry: LanguageServerEntry, state: str, where: str) -> dict[str, str]:
+    return {"name": entry.name, "state": state, "files": "", "from": entry.origin, "where": where}
 
 
 def check(
@@ -111,8 +102,7 @@ def check(
 
     Exit code 0: no problems; 1: problems; 6: not known.
     """
-    context, folder = load_context(), working_folder()
-    project = context.trust_status.as_trusted() if trust else context.trust_status
+    context, project, folder = _opened(trust)
     if not project.ok:
         output.remark(
             f"not known: no language server is started, because {project.reason} `friday trust` or --trust allows it."

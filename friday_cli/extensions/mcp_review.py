@@ -35,18 +35,13 @@ def rows_of_file(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
 
 def rows_of_language_servers(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
     """The rows of `.lsp.json`: each server with its whole command line."""
-    from friday_cli.lsp.catalog import KNOWN  # most projects have none
-    from friday_cli.lsp.entry import ServerFile, read
+    from friday_cli.lsp.entry import ServerFile, read  # most projects have none
 
     try:
-        table = read((ServerFile(head, "project", trust.content(path, root) or b""),), KNOWN)
+        table = read((ServerFile(head, "project", trust.content(path, root) or b""),))
     except FileError as error:
         return [(head, sanitize_line(f"cannot be used: {error.problem}", 400))]
-    rows = [
-        (f"{head}: {sanitize_line(entry.name, 60)}", entry.effect)
-        for entry in table.entries[:MAX_SERVERS]
-        if entry.origin == "project"
-    ]
+    rows = [(f"{head}: {sanitize_line(entry.name, 60)}", entry.effect) for entry in table.written[:MAX_SERVERS]]
     rows += [(head, sanitize_line(problem, 400)) for problem in table.problems[:MAX_SERVERS]]
     return rows or [(head, "no language servers")]
 

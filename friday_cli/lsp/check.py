@@ -38,24 +38,31 @@ async def check_files(
         path: CREATED if change.old is None else DELETED if change.new is None else CHANGED
         for path, change in changes.items()
     }
-    names = [name for path, change in changes.items() for name in changed_names(path, *change)]
 
     async def compared(one: RunningServer, server: LanguageServer) -> CodeCheck:
         until = asyncio.get_running_loop().time() + wait_s
-
-        def users() -> dict[Path, TextChange]:
-            found = [] if one.found.entry.lints else one.files.users(names, changes)[: max(0, OPEN - len(changes))]
-            return {path: TextChange(text, text) for path in found if isinstance(text := read_text(path), str)}
-
-        texts = {**changes, **await asyncio.to_thread(users)}
+        texts = {**changes, **await asyncio.to_thread(_users, one, changes)}
         old, new = ({path: change[at] or "" for path, change in texts.items()} for at in (0, 1))
-        before = await problems_of(one, server, old, until, worst)
-        after = await problems_of(one, server, new, until, worst)
-        labelled = ({one.label(path): text for path, text in side.items()} for side in (old, new))
-        check = await asyncio.to_thread(compare, before, next(labelled), after, next(labelled))
-        return without_imports(check) if one.found.without_modules else check
+        before, after = await _diagnostics(server, old, until), await _diagnostics(server, new, until)
+
+        def difference() -> CodeCheck:
+            found = [_problems(one, answers, worst) for answers in (before, after)]
+            labelled = [{one.label(path): text for path, text in side.items()} for side in (old, new)]
+            check = compare(found[0], labelled[0], found[1], labelled[1])
+            return without_imports(check) if one.lacks_modules else check
+
+        return await asyncio.to_thread(difference)
 
     return await _asked(alternatives, compared, kinds)
+
+
+def _users(one: RunningServer, changes: Mapping[Path, TextChange]) -> dict[Path, TextChange]:
+    """The files that use what changes changed. Blocks."""
+    if one.found.entry.lints:
+        return {}
+    names = [name for path, change in changes.items() for name in changed_names(path, *change)]
+    found = one.files.users(names, changes)[: max(0, OPEN - len(changes))]
+    return {path: TextChange(text, text) for path in found if isinstance(text := read_text(path), str)}
 
 
 async def problems_in(alternatives: Alternatives, paths: Sequence[Path], wait_s: float, worst: int) -> CodeCheck:
@@ -67,9 +74,8 @@ async def problems_in(alternatives: Alternatives, paths: Sequence[Path], wait_s:
             texts = {path: await asyncio.to_thread(read_text, path) for path in paths[first : first + OPEN]}
             if large := next((text for text in texts.values() if isinstance(text, Exception)), None):
                 raise NotKnown(str(large))
-            found += await problems_of(
-                one, server, {path: str(text or "") for path, text in texts.items()}, until, worst
-            )
+            answers = await _diagnostics(server, {path: str(text or "") for path, text in texts.items()}, until)
+            found += await asyncio.to_thread(_problems, one, answers, worst)
             server.close_documents()
         return CodeCheck("", tuple(found), files=len(paths))
 
@@ -104,19 +110,19 @@ async def _asked(
         return msgspec.structs.replace(check, server=one.name)
 
 
-async def problems_of(
-    one: RunningServer, server: LanguageServer, texts: Mapping[Path, str], until: float, worst: int
-) -> list[CodeProblem]:
-    """The problems of files with these texts, which stay open. `until` is a time of the event loop. Raises NotKnown."""
+async def _diagnostics(server: LanguageServer, texts: Mapping[Path, str], until: float) -> dict[Path, list[Diagnostic]]:
+    """What a server says of files with these texts, which stay open. `until` is a time of the event loop. Raises NotKnown."""
     for path in sorted(
         texts, key=lambda path: not path.suffix.startswith(".h")
-    ):  # clangd compiles with the headers that it has
+    ):  # clangd compiles with the headers it has
         server.write(path, texts[path])
+        await asyncio.sleep(0)  # large texts together would hold the event loop
     left = max(0.0, until - asyncio.get_running_loop().time())
     answers = await asyncio.gather(*(server.problems(path, left) for path in texts), return_exceptions=True)
-    items = dict[str, list[Diagnostic]]()
-    for path, answer in zip(texts, answers, strict=True):
-        if isinstance(answer, BaseException):
-            raise answer
-        items[one.label(path)] = answer
-    return await asyncio.to_thread(read_problems, items, worst)  # a server may say thousands, with texts to clean
+    if failed := next((answer for answer in answers if isinstance(answer, BaseException)), None):
+        raise failed
+    return dict(zip(texts, answers, strict=True))  # type: ignore[arg-type]
+
+
+def _problems(one: RunningServer, answers: Mapping[Path, list[Diagnostic]], worst: int) -> list[CodeProblem]:
+    return read_problems({one.label(path): items for path, items in answers.items()}, worst)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
-import json
 import re
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from friday_cli.config.json_text import read_json
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 
-LARGEST = 1_000_000
-"""Maximum size of a file in bytes."""
 WRAPPER = "lspServers"
 """The key under which the servers may stand, as in a plugin."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -24,8 +21,6 @@ _WITHOUT_EFFECT = frozenset(
     ("$schema", "transport", "workspaceFolder", "shutdownTimeout", "restartOnCrash", "maxRestarts", "loggingConfig")
 )
 """Keys of other programs that have no effect."""
-
-
 _KEYS = {"languages": "extensionToLanguage", "options": "initializationOptions", "start_ms": "startupTimeout"}
 """How some fields are written."""
 
@@ -56,29 +51,20 @@ class WrittenLanguageServer(Struct, frozen=True, omit_defaults=True, rename=_KEY
     """Whether it is confined. A project's or a plugin's always is."""
 
 
-class LanguageServerEntry(Struct, frozen=True):
-    """One language server as a session uses it: what is written, and what is known of it. `languages`: by the end of a file's name.
-    `lints`: it runs beside the first one that answers, if one of `only_with` or `section` (of pyproject.toml) is in its folder.
-    `trusted_program`: it runs nothing of the project, so that it may run without a sandbox if it is on PATH."""
+class LanguageServerEntry(WrittenLanguageServer, frozen=True, kw_only=True):
+    """One language server as a session uses it: what is written, and what is known of it (`servers.json`)."""
 
-    name: str
-    command: str
-    languages: dict[str, str]
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    settings: dict[str, Any] = {}
-    options: dict[str, Any] = {}
-    root_markers: tuple[str, ...] = ()
-    start_ms: float = 30_000
-    enabled: bool = True
-    sandbox: bool = True
+    name: str = ""
     origin: Literal["known", "user", "plugin", "project"] = "known"
     file: str = ""
     install: str = ""
+    """How it is installed, as text for a person: nothing is downloaded."""
     lints: bool = False
+    """It runs beside the first one that answers, if one of `only_with` or `section` (of pyproject.toml) is in its folder."""
     only_with: tuple[str, ...] = ()
     section: str = ""
     trusted_program: bool = False
+    """It runs nothing of the project, so that it may run without a sandbox if it is on PATH."""
     least_major: int = 0
     """The first version that is a server, of a program in a package of npm."""
 
@@ -104,89 +90,89 @@ class LanguageServerTable(Struct, frozen=True):
     entries: tuple[LanguageServerEntry, ...] = ()
     problems: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> tuple[LanguageServerEntry, ...]:
+        """Those of files."""
+        return tuple(entry for entry in self.entries if entry.origin != "known")
 
-def read(files: tuple[ServerFile, ...], known: tuple[LanguageServerEntry, ...]) -> LanguageServerTable:
-    """The servers of `files`, the user's first, then the `known` ones. A project can replace none of the user's, only disable it. A
-    broken entry or file is reported in one line, and the other entries are used."""
+
+def known_servers() -> dict[str, LanguageServerEntry]:
+    """The servers that are used where they are installed, by name. Of those for the same files the first one that answers is used. Blocks."""
+    raw = Path(__file__).with_name("servers.json").read_bytes()
+    found = msgspec.json.decode(raw, type=dict[str, LanguageServerEntry])
+    return {name: msgspec.structs.replace(entry, name=name) for name, entry in found.items()}
+
+
+def read(files: tuple[ServerFile, ...]) -> LanguageServerTable:
+    """The servers of `files`, the user's first, then the known ones. A project can replace none of the user's, only disable it. A
+    broken entry or file is reported in one line, and the other entries are used. Blocks."""
     found: dict[str, LanguageServerEntry] = {}
-    defaults = {entry.name: entry for entry in known}
-    problems: list[str] = []
+    known, problems = known_servers(), list[FileError]()
     for file in files:
         try:
-            if isinstance(file.content, FileError):
-                raise file.content
-            written = entries_in(file.name, file.content)
+            written = _entries_in(file)
         except FileError as error:
-            problems.append(sanitize_line(str(error), 600))
+            problems.append(error)
             continue
         for name, data in written.items():
             try:
-                entry, notices = _entry(file, name, data, found, defaults)
-                found[name] = entry
-                problems += [sanitize_line(str(notice), 600) for notice in notices]
+                base = known.get(name, LanguageServerEntry(name=name))
+                found[name], notices = _entry(file, name, data, found.get(name), base)
+                problems += notices
             except FileError as error:
-                problems.append(sanitize_line(str(error), 600))
-    rest = (entry for name, entry in defaults.items() if name not in found)
-    return LanguageServerTable((*found.values(), *rest), tuple(problems))
+                problems.append(error)
+    rest = (entry for name, entry in known.items() if name not in found)
+    lines = (sanitize_line(str(problem), 600) for problem in problems)
+    return LanguageServerTable((*found.values(), *rest), tuple(lines))
 
 
-def entries_in(file: str, raw: bytes) -> dict[str, Any]:
-    """The entries in the text of a file, by name. Raises FileError with the line."""
-    if len(raw) > LARGEST:
-        raise FileError(file, f"is larger than {LARGEST:,} bytes.")
-    try:
-        data = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode() or "{}")
-    except UnicodeDecodeError:
-        raise FileError(file, "is not UTF-8 text.", hint="Save it as UTF-8.") from None
-    except json.JSONDecodeError as failed:
-        raise FileError(file, f"is not valid JSON: {failed.msg}.", line=failed.lineno) from None
-    except RecursionError:
-        raise FileError(file, "is nested too deeply.") from None
+def _entries_in(file: ServerFile) -> dict[str, Any]:
+    """The entries of a file, by name. Raises FileError."""
+    if isinstance(file.content, FileError):
+        raise file.content
+    data = read_json(file.name, file.content.strip() or b"{}")
     table = data.get(WRAPPER, data) if isinstance(data, dict) else data
     if not isinstance(table, dict):
-        raise FileError(file, "expected an object of servers by name.")
+        raise FileError(file.name, "expected an object of servers by name.")
     return {name: entry for name, entry in table.items() if name != "$schema"}
 
 
 def _entry(
-    file: ServerFile,
-    name: str,
-    data: object,
-    found: Mapping[str, LanguageServerEntry],
-    defaults: Mapping[str, LanguageServerEntry],
+    file: ServerFile, name: str, data: object, earlier: LanguageServerEntry | None, base: LanguageServerEntry
 ) -> tuple[LanguageServerEntry, list[FileError]]:
-    """The entry that `data` describes, and notices about keys without effect. Raises FileError with the key."""
+    """`base` with what `data` says, and notices about keys without effect. `earlier`: the one of this name in a file before. Raises
+    FileError with the key."""
     if not _NAME.fullmatch(name):
         raise _error(file, name, "cannot be used as a name.", hint="Use letters, digits, -, _ and .")
     if not isinstance(data, dict):
         raise _error(file, name, 'expected an object such as {"command": "PROGRAM"}.')
     known = WrittenLanguageServer.__struct_encode_fields__
     notices = [_unknown(file, name, key) for key in data if key not in known and key not in _WITHOUT_EFFECT]
-    given = {key: value for key, value in data.items() if key in known and value is not None}
+    given = {key: value for key, value in data.items() if key in known and value not in (None, "", {})}
     try:
-        written = msgspec.convert(given, WrittenLanguageServer)
+        entry = msgspec.convert(msgspec.to_builtins(base) | given, LanguageServerEntry)
     except msgspec.ValidationError as failed:
         raise _error(file, name, f"{sanitize_line(str(failed), 200)}.") from None
-    if (earlier := found.get(name)) is not None:
-        if not written.enabled:
+    if earlier is not None:
+        if given.get("enabled") is False:
             return msgspec.structs.replace(earlier, enabled=False), notices
         raise _error(file, name, f"is ignored: {earlier.file} has a server of this name.", hint="Choose another name.")
-    base = defaults.get(name, LanguageServerEntry(name, "", {}))
-    values = {key: getattr(written, key) for key in msgspec.structs.asdict(written) if _KEYS.get(key, key) in given}
-    for key in ("command", "languages"):
-        if not values.get(key, True):
-            del values[key]  # an empty one says nothing about a known server
-    ends = values.get("languages", base.languages).items()
-    values["languages"] = {end if end.startswith(".") else f".{end}": kind for end, kind in ends}
-    values["settings"] = base.settings | written.settings
-    if written.enabled and not (written.command or base.command):
+    if entry.enabled and not entry.command:
         raise _error(file, name, "needs command (a program).")
-    if written.enabled and not values["languages"]:
+    if entry.enabled and not entry.languages:
         raise _error(file, name, 'needs extensionToLanguage, such as {".py": "python"}.')
-    values["sandbox"] = written.sandbox or file.origin != "user"
-    values["trusted_program"] = base.trusted_program and not written.command
-    always = {"only_with": (), "section": "", "origin": file.origin, "file": file.name}  # who names it wants it
-    return msgspec.structs.replace(base, **values, **always), notices
+    entry = msgspec.structs.replace(
+        entry,
+        languages={f".{end.removeprefix('.')}": kind for end, kind in entry.languages.items()},
+        settings=base.settings | entry.settings,
+        sandbox=entry.sandbox or file.origin != "user",
+        trusted_program=base.trusted_program and "command" not in given,
+        only_with=(),  # who names it wants it
+        section="",
+        origin=file.origin,
+        file=file.name,
+    )
+    return entry, notices
 
 
 def _unknown(file: ServerFile, name: str, key: str) -> FileError:

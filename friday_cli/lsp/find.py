@@ -28,8 +28,8 @@ class FoundServer(NamedTuple):
     venv: str
     in_project: bool
     """Whether the program is one of the project's files."""
-    without_modules: bool = False
-    """Whether it is for TypeScript in a worktree that has no `node_modules`, which the session's folder has."""
+    modules: Mapping[Path, Path]
+    """The folders `node_modules` of the session's folder that a worktree has not, by their place in it; of a server for TypeScript."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def servers_for(
         program = _program(entry, places, env)
         if program:
             inside = any(_is_in(program, folder) for folder in folders.all)
-            without_modules = "typescript" in entry.languages.values() and _lacks_modules(root, folders)
-            found.append(FoundServer(entry, program, root, _environment(places), inside, without_modules))
+            modules = _modules(root, folders) if "typescript" in entry.languages.values() else {}
+            found.append(FoundServer(entry, program, root, _environment(places), inside, modules))
     return found
 
 
@@ -135,9 +135,17 @@ def _environment(places: Sequence[Path]) -> str:
     return next((str(path) for path in paths if (path / "pyvenv.cfg").is_file()), "")
 
 
-def _lacks_modules(root: Path, folders: Folders) -> bool:
-    modules = folders.main / root.relative_to(folders.workspace) / "node_modules"
-    return modules.is_dir() and not (root / "node_modules").exists()
+def _modules(root: Path, folders: Folders) -> dict[Path, Path]:
+    found, main = dict[Path, Path](), folders.main / root.relative_to(folders.workspace)
+    for folder, other in zip((root, *root.parents), (main, *main.parents), strict=False):
+        place, source = folder / "node_modules", other / "node_modules"
+        if folder == other:
+            break
+        if source.is_dir() and (not os.path.lexists(place) or (place.is_dir() and not any(place.iterdir()))):
+            found[place] = source
+        if (folder / ".git").exists():  # the top of the worktree
+            break
+    return found
 
 
 def _is_in(program: str, folder: Path) -> bool:

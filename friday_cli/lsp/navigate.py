@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.code_lines import code_lines
 
 from .connection import LanguageServer
+from .pool import RunningServer
+from .problems import WARNING, read_problems
 from .protocol import FilePlace, IncomingCall, Position, SymbolInfo, TextEdit, WorkspaceEdit, path_of
 
 Asked = Literal["definition", "references", "calls", "hover"]
@@ -33,21 +36,26 @@ class CodePlace(NamedTuple):
 
 
 class CodeSymbol(NamedTuple):
-    """What a file defines. `line` and `character` are those of its name as the server counts them; `depth`: how many are around it."""
+    """What a file defines. `line` and `character` are those of its name as the server counts them; `around` what it is in."""
 
     name: str
     kind: str
     line: int
     character: int
-    depth: int
     around: tuple[str, ...]
 
 
 class CodeQuestions:
     """Asks one server about an open document, whose text is `text`. Raises NotKnown after `wait_s` seconds."""
 
-    def __init__(self, server: LanguageServer, path: Path, text: str, wait_s: float) -> None:
-        self._server, self._path, self._text, self._wait_s = server, path, text, wait_s
+    def __init__(self, one: RunningServer, server: LanguageServer, path: Path, text: str, wait_s: float) -> None:
+        self.one, self.server, self._path, self._text, self._wait_s = one, server, path, text, wait_s
+
+    async def problems(self) -> list[str]:
+        """The errors and warnings of the file, a line each."""
+        items = await self.server.problems(self._path, self._wait_s)
+        found = await asyncio.to_thread(read_problems, {self.one.label(self._path): items}, WARNING)
+        return [problem.text + (" (warning)" if problem.severity == WARNING else "") for problem in found]
 
     async def symbols(self) -> list[CodeSymbol]:
         """What the file defines, in order."""
@@ -67,7 +75,7 @@ class CodeQuestions:
         for item in (
             await self._ask("calls", "textDocument/prepareCallHierarchy", at, list[dict[str, Any]] | None) or ()
         ):
-            calls: list[IncomingCall] | None = await self._server.ask(
+            calls: list[IncomingCall] | None = await self.server.ask(
                 "callHierarchy/incomingCalls", {"item": item}, self._wait_s, list[IncomingCall] | None
             )
             places += [FilePlace(call.caller.uri, one) for call in calls or () for one in call.fromRanges]
@@ -80,7 +88,10 @@ class CodeQuestions:
         return _text_of((reply or {}).get("contents"))
 
     async def rename(self, name: str, line: int, new: str) -> dict[Path, list[TextEdit]]:
-        """The edits of a rename by file. Raises ToolError if it would do more than edit files."""
+        """The edits of a rename by file. Raises ToolError if it would do more than edit files, or could miss some."""
+        if self.server.indexing:
+            text = f"{self.one.name} is still reading the project; a rename could miss files."
+            raise ToolError(text, hint="Try again.")
         asked = {"position": await self._position(name, line), "newName": new}
         reply: WorkspaceEdit | None = await self._ask("rename", "textDocument/rename", asked, WorkspaceEdit | None)
         if reply is None:
@@ -97,49 +108,51 @@ class CodeQuestions:
         return edits
 
     async def _ask(self, asked: str, method: str, params: Mapping[str, object], kind: Any) -> Any:
-        if self._server.abilities.get(_OFFERS[asked]) in (None, False):
+        if self.server.abilities.get(_OFFERS[asked]) in (None, False):
             raise ToolError(f"The language server does not offer {asked}.", hint="Use grep.")
         about = {"textDocument": {"uri": self._path.as_uri()}, **params}
-        return await self._server.ask(method, about, self._wait_s, kind)
+        return await self.server.ask(method, about, self._wait_s, kind)
 
     async def _position(self, name: str, line: int) -> dict[str, int]:
         """Where a name such as `Receipt.lines` stands; `line` (from 1) says which, 0 for the only one."""
         *around, last = name.split(".")
         lines = [line.rstrip("\r\n") for line in code_lines(self._text)]
         if line:
-            column = _word(last, lines[line - 1]) if line <= len(lines) else None
+            column = self._column(last, lines[line - 1]) if line <= len(lines) else None
             if column is None:
                 raise ToolError(f"Line {line} has no {last}.", hint="Read the file again.")
-            return {"line": line - 1, "character": columns(lines[line - 1], column, self._server.encoding)}
-        found: list[CodeSymbol] = []
+            return {"line": line - 1, "character": column}
         try:
             symbols = await self.symbols()
         except ToolError:
             symbols = []
-        for one in symbols:
-            if one.name.partition("(")[0] == last and (not around or list(one.around[-len(around) :]) == around):
-                found.append(one)
-        if len({one.line for one in found}) > 1 and not around:
-            found = [one for one in found if one.depth == min(two.depth for two in found)]
+        found = [
+            one
+            for one in symbols
+            if one.name.partition("(")[0] == last and (not around or list(one.around[-len(around) :]) == around)
+        ]
+        if not around:
+            outer = min((len(one.around) for one in found), default=0)
+            found = [one for one in found if len(one.around) == outer]
         if len({one.line for one in found}) > 1:
             where = ", ".join(f"{'.'.join((*one.around, one.name))} in line {one.line + 1}" for one in found[:8])
             raise ToolError(f"{name} occurs more than once: {where}.", hint="Give its line.")
         if found:
             return {"line": found[0].line, "character": found[0].character}
         for number, text in enumerate(lines if not around else ()):
-            if (column := _word(last, text)) is not None:
-                return {"line": number, "character": columns(text, column, self._server.encoding)}
+            if (column := self._column(last, text)) is not None:
+                return {"line": number, "character": column}
         raise ToolError(f"There is no {name} in this file.", hint="`symbols` lists what it defines.")
 
-
-def columns(line: str, index: int, encoding: str) -> int:
-    """The column of the character at `index` as the server counts it."""
-    before = line[:index]
-    return (
-        len(before.encode("utf-8", "replace"))
-        if encoding == "utf-8"
-        else len(before.encode("utf-16-le", "replace")) // 2
-    )
+    def _column(self, name: str, line: str) -> int | None:
+        """Where a name stands in a line, as the server counts it; None if it does not."""
+        found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line)
+        if found is None:
+            return None
+        before = line[: found.start()]
+        if self.server.encoding == "utf-8":
+            return len(before.encode("utf-8", "replace"))
+        return len(before.encode("utf-16-le", "replace")) // 2
 
 
 def edited(text: str, edits: Sequence[TextEdit], encoding: str) -> str:
@@ -149,14 +162,15 @@ def edited(text: str, edits: Sequence[TextEdit], encoding: str) -> str:
     for line in lines:
         starts.append(starts[-1] + len(line))
 
+    code, unit = ("utf-8", 1) if encoding == "utf-8" else ("utf-16-le", 2)
+
     def offset(position: Position) -> int:
         row = lines[position.line] if position.line < len(lines) else ""
-        data = row.encode("utf-8" if encoding == "utf-8" else "utf-16-le")
-        size = position.character if encoding == "utf-8" else 2 * position.character
+        data, size = row.encode(code), unit * position.character
         try:
             if size > len(data):
                 raise ValueError
-            return starts[position.line] + len(data[:size].decode("utf-8" if encoding == "utf-8" else "utf-16-le"))
+            return starts[position.line] + len(data[:size].decode(code))
         except (ValueError, IndexError):
             raise ToolError("The server wants to change a place that does not exist. Nothing was changed.") from None
 
@@ -170,11 +184,6 @@ def edited(text: str, edits: Sequence[TextEdit], encoding: str) -> str:
     return "".join((*out, text[at:]))
 
 
-def _word(name: str, line: str) -> int | None:
-    found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line)
-    return found.start() if found else None
-
-
 def _symbols(items: Sequence[SymbolInfo], around: tuple[str, ...] = ()) -> Iterator[CodeSymbol]:
     """Both forms: with children, and flat with the name of the container."""
     for item in items if len(around) <= 20 else ():
@@ -183,7 +192,7 @@ def _symbols(items: Sequence[SymbolInfo], around: tuple[str, ...] = ()) -> Itera
             continue
         above = around or ((item.containerName,) if item.containerName else ())
         start, kind = span.start, _KINDS.get(item.kind, "")
-        yield CodeSymbol(item.name, kind, start.line, start.character, len(above), above)
+        yield CodeSymbol(item.name, kind, start.line, start.character, above)
         yield from _symbols(item.children or (), (*above, item.name))
 
 

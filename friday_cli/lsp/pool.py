@@ -79,6 +79,16 @@ class RunningServer:
             self.name, self.state, str(self.found.root), self.found.program, self.error, version=version, mb=self.mb
         )
 
+    @property
+    def _confined(self) -> bool:
+        entry = self.found.entry
+        return entry.sandbox or (self.found.in_project and "/" not in entry.command)  # an agent can have made it
+
+    @property
+    def lacks_modules(self) -> bool:
+        """Whether it does not see the `node_modules` of the session's folder, in a worktree without them."""
+        return bool(self.found.modules) and not (self._confined and self._host.can_show_elsewhere)
+
     def label(self, path: Path) -> str:
         """The name of a file of its workspace as people see it."""
         return self._host.label(path)
@@ -158,8 +168,7 @@ class RunningServer:
 
     def _program(self) -> ServerProgram:
         """How it is run. Raises NotKnown if it must be confined and cannot."""
-        entry, venv = self.found.entry, self.found.venv
-        confined = entry.sandbox or (self.found.in_project and "/" not in entry.command)  # an agent can have made it
+        entry, venv, confined = self.found.entry, self.found.venv, self._confined
         if confined and not self._host.sandbox_access(""):
             if self.found.in_project or not entry.trusted_program:
                 raise NotKnown(
@@ -170,7 +179,10 @@ class RunningServer:
         environ = {name: self._pool.env[name] for name in PASSED if name in self._pool.env}
         environ |= {"XDG_CACHE_HOME": str(data)} | ({"VIRTUAL_ENV": venv} if venv else {}) | entry.env
         words = (self.found.program, *entry.args)
-        return ServerProgram(words, environ, self.found.root, confined=confined, data=data, writes=())
+        elsewhere = self.found.modules if self._host.can_show_elsewhere else {}
+        return ServerProgram(
+            words, environ, self.found.root, confined=confined, data=data, writes=(), elsewhere=elsewhere
+        )
 
     def _said(self) -> str:
         """The last line that it wrote to its standard error output, else its exit code."""
@@ -258,15 +270,14 @@ class LanguageServers:
 
     def _one(self, found: FoundServer, host: LocalWorkspace) -> RunningServer:
         key = found.entry.name, host.root, found.root
-        if key not in self._servers:
-            if found.without_modules and not self._told_modules:
-                self._told_modules = True
-                self.report(
-                    f"{found.entry.name} sees no node_modules in worktrees: imports that it does not find are not told there."
-                )
-            self._servers[key] = RunningServer(found, host, self)
-        self._servers[key].found = found  # another program since a restart
-        return self._servers[key]
+        one = self._servers.setdefault(key, RunningServer(found, host, self))
+        one.found = found  # another program since a restart
+        if one.lacks_modules and not self._told_modules:
+            self._told_modules = True
+            self.report(
+                f"{one.name} sees no node_modules in worktrees: imports that it does not find are not told there."
+            )
+        return one
 
     async def room_for(self, new: RunningServer) -> Callable[[], Awaitable[None]]:
         """Room for one more server, until the result is called; the longest unused one of this session is ended for it. Raises NoRoom if

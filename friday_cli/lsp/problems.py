@@ -49,33 +49,32 @@ def compare(
 ) -> CodeCheck:
     """The difference by file, code, message and text of the line: a problem that only moved is not new. `old` and `new` are
     the texts of the files by path."""
-    old_lines = {path: text.splitlines() for path, text in old.items()}
-    new_lines = {path: text.splitlines() for path, text in new.items()}
+    old_lines, new_lines = ({path: text.splitlines() for path, text in side.items()} for side in (old, new))
     there = Counter(_key(problem, new_lines) for problem in after)
-    fixed = []
-    for problem in before:
-        key = _key(problem, old_lines)
-        if there[key] > 0:
-            there[key] -= 1
-        else:
-            fixed.append(problem)
-    added = []
-    for problem in reversed(after):  # of equal ones the last are the new ones
-        key = _key(problem, new_lines)
-        if there[key] > 0:
-            there[key] -= 1
-            added.append(problem)
-    for problem in tuple(fixed):  # a rename changes the line and the message
-        if same := next((one for one in added if _renamed(problem, old_lines, one, new_lines)), None):
-            fixed.remove(problem)
-            added.remove(same)
-    return CodeCheck("", tuple(reversed(added)), tuple(fixed), len(after) - len(added), len(new))
+    fixed = [problem for problem in before if not _taken(there, _key(problem, old_lines))]
+    # of equal ones the last are the new ones
+    added = [problem for problem in reversed(after) if _taken(there, _key(problem, new_lines))][::-1]
+    near: dict[tuple[str, int, str], list[CodeProblem]] = {}
+    for problem in added:
+        near.setdefault((problem.path, problem.line, problem.code), []).append(problem)
+    same: set[int] = set()  # a rename changes the line and the message
+    for problem in fixed:
+        others = near.get((problem.path, problem.line, problem.code), [])
+        if other := next((one for one in others if _renamed(problem, old_lines, one, new_lines)), None):
+            others.remove(other)
+            same |= {id(problem), id(other)}
+    new_ones, gone = (tuple(one for one in found if id(one) not in same) for found in (added, fixed))
+    return CodeCheck("", new_ones, gone, len(after) - len(new_ones), len(new))
+
+
+def _taken(there: Counter[tuple[str, str, str, str]], key: tuple[str, str, str, str]) -> bool:
+    """Whether one with this key was left, which is gone then."""
+    there[key] -= 1
+    return there[key] >= 0
 
 
 def _renamed(old: CodeProblem, old_lines: _Lines, new: CodeProblem, new_lines: _Lines) -> bool:
-    """Whether a problem is another one only by a name, which has changed in its line too."""
-    if (old.path, old.line, old.code) != (new.path, new.line, new.code):
-        return False
+    """Whether a problem is another one of the same place only by a name, which has changed in its line too."""
     before, after = (_WORD.findall(_key(*one)[3]) for one in ((old, old_lines), (new, new_lines)))
     names = {pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]}
     if len(before) != len(after) or len(names) != 1:

@@ -6,8 +6,6 @@ disable it. A broken entry or file is reported in one line, and the other entrie
 
 from __future__ import annotations
 
-import codecs
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.config.json_text import read_json
 from friday_cli.config.loader import text as settings_text
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
@@ -25,8 +24,6 @@ from .names import server_name
 from .parse import TABLE, EntrySource, check, error, resolve
 
 PROJECT_FILE = ".mcp.json"
-LARGEST = 1_000_000
-"""Maximum size of a file in bytes."""
 FLAG = "--mcp-config"
 
 
@@ -92,17 +89,7 @@ def load(path: Path) -> dict[str, Any]:
 
 def entries_in(file: str, raw: bytes) -> dict[str, Any]:
     """The entries in the text of a file. Raises FileError with the line."""
-    if len(raw) > LARGEST:
-        raise FileError(file, f"is larger than {LARGEST:,} bytes.")
-    try:
-        data = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode())
-    except UnicodeDecodeError:
-        raise FileError(file, "is not UTF-8 text.", hint="Save it as UTF-8.") from None
-    except json.JSONDecodeError as failed:
-        hint = "JSON has no comments and no comma after the last item, and each bracket is closed."
-        raise FileError(file, f"is not valid JSON: {failed.msg}.", line=failed.lineno, hint=hint) from None
-    except RecursionError:
-        raise FileError(file, "is nested too deeply.") from None
+    data = read_json(file, raw)
     if not isinstance(data, dict) or not isinstance(data.get(TABLE, {}), dict):
         raise FileError(file, "expected an object of servers by name.", field=TABLE)
     if TABLE not in data and data.keys() - {"$schema"}:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from friday_cli.agents.code_checks import CodeChecks, WorkspaceWatch
 from friday_cli.config import Settings
+from friday_cli.config.loader import text
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.events import Notice
@@ -22,7 +23,7 @@ from friday_cli.workspace.sandbox.detect import detect_sandbox
 from .sandbox import sandbox_policy
 
 if TYPE_CHECKING:
-    from friday_cli.lsp.entry import LanguageServerTable, ServerFile
+    from friday_cli.lsp.entry import LanguageServerTable
     from friday_cli.lsp.find import FoundServer
     from friday_cli.lsp.pool import LanguageServers
 
@@ -39,38 +40,34 @@ MARKERS = {
 def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> LanguageServerTable:
     """The servers of your `lsp.json`, of plugins, of `.lsp.json` of a trusted project, and the known ones. Blocks."""
     from friday_cli.extensions.plugins.language_servers import server_files
-    from friday_cli.lsp.catalog import KNOWN
     from friday_cli.lsp.entry import ServerFile, read
 
-    files: list[ServerFile] = []
     mine = config_dir(env) / "lsp.json"
     try:
-        files.append(ServerFile(str(mine), "user", mine.read_bytes()))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        files.append(ServerFile(str(mine), "user", FileError(str(mine), f"cannot be read: {error.strerror}.")))
-    files += server_files(project, env)
+        content: bytes | FileError = text(mine).encode()
+    except FileError as error:
+        content = error
+    files = [ServerFile(str(mine), "user", content), *server_files(project, env)]
     sha = project.files.get(PROJECT_FILE) if project.ok else None
     if sha is not None:
         path = project.root / PROJECT_FILE
         files.append(ServerFile(str(path), "project", trust.trusted_content(path, sha)))
-    return read(tuple(files), KNOWN)
+    return read(tuple(files))
 
 
 def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks:
     """What says of the changes of a session what they did to the code, in a trusted folder."""
     settings = context.settings.lsp
 
-    def warn(text: str) -> None:
-        log.emit_soon("a", Notice(text, "warning"))
+    def warn(line: str) -> None:
+        log.emit_soon("a", Notice(line, "warning"))
 
     def make() -> LanguageServers:
         from friday_cli.lsp.pool import LanguageServers
 
         table = language_server_table(context.trust, context.env)
-        for text in table.problems:
-            warn(text)
+        for line in table.problems:
+            warn(line)
         return LanguageServers(table, settings, context.env, warn)
 
     checks = CodeChecks(make, settings, warn)

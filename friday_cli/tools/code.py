@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -25,9 +25,8 @@ from friday_cli.workspace.fs.transaction import FileContent, FileWrite, read_con
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
-    from friday_cli.lsp.connection import LanguageServer
     from friday_cli.lsp.navigate import CodeQuestions
-    from friday_cli.lsp.pool import LanguageServers, RunningServer
+    from friday_cli.lsp.pool import LanguageServers
     from friday_cli.lsp.protocol import TextEdit
 
 WAIT_S = 20.0
@@ -55,15 +54,6 @@ class RenameArguments(ToolArguments, frozen=True):
     new_name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^\S+$")]
     line: Annotated[int, Meta(ge=0)] = 0
     apply: bool = False
-
-
-class _Opened(NamedTuple):
-    """A file that a server can be asked about."""
-
-    one: RunningServer
-    server: LanguageServer
-    questions: CodeQuestions
-    workspace: LocalWorkspace
 
 
 class CodeTools:
@@ -99,35 +89,33 @@ class CodeTools:
         ]
 
     async def _code(self, ctx: ToolContext, args: CodeArguments) -> Output:
-        from friday_cli.lsp.connection import NotKnown
-
         if args.action not in ("symbols", "problems") and not args.name:
             raise ToolError(f"{args.action} needs a name.")
-        try:
-            async with self._opened(ctx.workspace, args.path) as opened:
-                text, shown = await self._answer(ctx, args, opened)
-        except NotKnown as error:
-            raise ToolError(
-                f"Not known, the language server gave no answer: {error}.", hint="Use grep and read_file."
-            ) from None
+        async with self._opened(ctx.workspace, args.path) as opened:
+            text, shown = await self._answer(ctx, args, opened)
         label = ctx.workspace.label(ctx.workspace.resolve(args.path))
         return Output(text, TextDisplay(shown), ToolFacts(read=(label,)))
 
-    async def _answer(self, ctx: ToolContext, args: CodeArguments, opened: _Opened) -> tuple[str, str]:
+    async def _answer(self, ctx: ToolContext, args: CodeArguments, opened: CodeQuestions) -> tuple[str, str]:
         """The answer for the model, and a line for people."""
         if args.action == "symbols":
-            found = await opened.questions.symbols()
-            rows = [f"{one.line + 1}: {'  ' * one.depth}{one.kind} {one.name}".replace("  :", ":") for one in found]
+            found = await opened.symbols()
+            rows = [
+                f"{one.line + 1}: {'  ' * len(one.around)}{one.kind} {one.name}".replace("  :", ":") for one in found
+            ]
             return neutralize("\n".join(rows[: 3 * MOST])) or "It defines nothing.", pluralize(len(rows), "symbol")
         if args.action == "problems":
-            return await self._problems(args, opened)
+            rows = await opened.problems()
+            more = [f"{len(rows) - MOST} more"] if len(rows) > MOST else []
+            text = "\n".join((*rows[:MOST], *more)) or f"{opened.one.name}: no problems."
+            return text, pluralize(len(rows), "problem")
         if args.action == "hover":
-            text = neutralize(await opened.questions.hover(args.name, args.line))[:HOVER]
+            text = neutralize(await opened.hover(args.name, args.line))[:HOVER]
             return text or "The server says nothing about it.", text.partition("\n")[0][:LINE]
-        places = await opened.questions.places(args.action, args.name, args.line)
+        places = await opened.places(args.action, args.name, args.line)
         labels = {place.path: _label(ctx.workspace, place.path) for place in places}
         hidden = ctx.withheld([label for label in labels.values() if label])
-        rows, files, count = list[str](), dict[Path, list[str]](), 0
+        rows, files, count = [], dict[Path, list[str]](), 0
         for place in places:
             label = labels[place.path]
             if label in hidden or count >= MOST:
@@ -143,19 +131,10 @@ class CodeTools:
         what = {"definition": "definition", "references": "reference", "calls": "call"}[args.action]
         return "\n".join(rows) or f"No {what} was found.", pluralize(len(places), what)
 
-    async def _problems(self, args: CodeArguments, opened: _Opened) -> tuple[str, str]:
-        from friday_cli.lsp.problems import WARNING, read_problems
-
-        path = opened.workspace.resolve(args.path)
-        items = await opened.server.problems(path, WAIT_S)
-        found = await asyncio.to_thread(read_problems, {opened.workspace.label(path): items}, WARNING)
-        rows = [problem.text + (" (warning)" if problem.severity == WARNING else "") for problem in found]
-        more = [f"{len(rows) - MOST} more"] if len(rows) > MOST else []
-        return "\n".join((*rows[:MOST], *more)) or f"{opened.one.name}: no problems.", pluralize(len(rows), "problem")
-
     @asynccontextmanager
-    async def _opened(self, workspace: Workspace, name: str) -> AsyncIterator[_Opened]:
-        """A file, open in the first server for it. Raises ToolError if there is none, NotKnown if it does not run."""
+    async def _opened(self, workspace: Workspace, name: str) -> AsyncIterator[CodeQuestions]:
+        """A file, open in the first server for it. Raises ToolError if there is none, and if it does not answer."""
+        from friday_cli.lsp.connection import NotKnown
         from friday_cli.lsp.navigate import CodeQuestions
         from friday_cli.lsp.pool import first_running
 
@@ -168,15 +147,18 @@ class CodeTools:
         text = await asyncio.to_thread(_read, path)
         if text is None:
             raise ToolError(f"{name} is not a file that can be read.")
-        one = await first_running(found[0])
-        async with one.busy:
-            server = await one.fresh()
-            server.write(path, text)
-            try:
-                await server.read_project(path, WAIT_S)
-                yield _Opened(one, server, CodeQuestions(server, path, text, WAIT_S), host)
-            finally:
-                server.close_documents()
+        try:
+            one = await first_running(found[0])
+            async with one.busy:
+                server = await one.fresh()
+                server.write(path, text)
+                try:
+                    await server.read_project(path, WAIT_S)
+                    yield CodeQuestions(one, server, path, text, WAIT_S)
+                finally:
+                    server.close_documents()
+        except NotKnown as error:
+            raise ToolError(f"Not known, the language server gave no answer: {error}.", hint="Use grep.") from None
 
     # ---- rename ---------------------------------------------------------------------------
 
@@ -187,24 +169,13 @@ class CodeTools:
         return tuple(dict.fromkeys(label for path in paths for label in workspace.labels(path)))
 
     async def _rename(self, ctx: ToolContext, args: RenameArguments) -> Output:
-        from friday_cli.lsp.connection import NotKnown
-
         if args.apply:
             return await self._apply(ctx, args)
-        try:
-            async with self._opened(ctx.workspace, args.path) as opened:
-                if opened.server.indexing:
-                    raise ToolError(
-                        f"{opened.one.name} is still reading the project; a rename could miss files.", hint="Try again."
-                    )
-                edits = await opened.questions.rename(args.name, args.line, args.new_name)
-                texts = await _changed_texts(ctx.workspace, edits, opened.server.encoding)
-                word = args.name.rpartition(".")[2]
-                elsewhere = await asyncio.to_thread(opened.one.files.users, [word], texts)
-        except NotKnown as error:
-            raise ToolError(
-                f"Not known, the language server gave no answer: {error}.", hint="Use grep and edit_file."
-            ) from None
+        async with self._opened(ctx.workspace, args.path) as opened:
+            edits = await opened.rename(args.name, args.line, args.new_name)
+            texts = await _changed_texts(ctx.workspace, edits, opened.server.encoding)
+            word = args.name.rpartition(".")[2]
+            elsewhere = await asyncio.to_thread(opened.one.files.users, [word], texts)
         if not texts:
             raise ToolError(f"Nothing would change: {args.name} is not used.")
         if hidden := ctx.withheld([ctx.workspace.label(path) for path in texts]):

@@ -78,6 +78,11 @@ class LocalWorkspace(WorkspaceFiles):
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)
 
+    @property
+    def can_show_elsewhere(self) -> bool:
+        """Whether a confined program can see a folder at another place."""
+        return self._sandbox is not None and self._sandbox.choice.kind == "bubblewrap"
+
     async def run(
         self,
         command: str,

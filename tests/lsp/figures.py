@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from friday_cli.lsp.catalog import KNOWN
+from friday_cli.lsp.entry import known_servers
 from friday_cli.lsp.find import Folders, servers_for
 from friday_cli.system.paths import config_dir
 from friday_cli.workspace.process import linux
@@ -47,8 +47,9 @@ async def flood(folder: Path) -> tuple[float, float]:
 def found(folder: Path) -> float:
     """Seconds to find the servers of a file, the first time."""
     (folder / "pyproject.toml").touch()
+    known = tuple(known_servers().values())
     begun = time.perf_counter()
-    servers_for(folder / "a.py", Folders(folder, folder), KNOWN, os.environ)
+    servers_for(folder / "a.py", Folders(folder, folder), known, os.environ)
     return time.perf_counter() - begun
 
 

@@ -16,6 +16,7 @@ from tests.lsp.test_commands import entry, git, write
 from tests.session.conftest import harness as harness
 from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import runs, writes
+from tests.workspace.sandbox.conftest import chosen
 from tests.workspace.worktrees.steps import applies, isolated
 
 TRUSTED: dict[str, Any] = {
@@ -43,6 +44,14 @@ def project(harness: Harness) -> Harness:
     for name, text in files.items():
         (harness.project / name).write_text(text)
     return harness
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """A kind of sandbox; skips where it does not work."""
+    if request.param != "none" and isinstance(found := chosen(request.param), str):
+        pytest.skip(f"NOT TESTED HERE: {found}")
+    return str(request.param)
 
 
 async def told(harness: Harness, *turns: Any, **options: Any) -> tuple[list[str], list[str], list[str]]:
@@ -267,22 +276,32 @@ async def test_two_clean_children_that_are_broken_together(project: Harness) -> 
     assert "three.bad:1 bad: use area 1 [bad]" in results[3], results
 
 
-@pytest.mark.parametrize("modules", [True, False])
-async def test_modules_that_only_the_main_folder_has_are_no_problems_of_a_worktree(
-    modules: bool, project: Harness
-) -> None:
-    write(config_dir(), "lsp.json", {"script": entry("imports", extensionToLanguage={".bad": "typescript"})})
+@pytest.mark.parametrize(
+    ("modules", "kind", "said"),
+    [
+        (True, "none", "script: no new problems (1 file)"),
+        (False, "none", "new.bad:1 bad: BAD new [2307]"),
+        (True, "bubblewrap", "new.bad:1 bad: BAD new [bad]"),
+    ],
+    indirect=["kind"],
+)
+async def test_modules_that_only_the_main_folder_has(modules: bool, kind: str, said: str, project: Harness) -> None:
+    """A server in a worktree sees them with bubblewrap; else imports that it does not find are no problems."""
+    confined = kind != "none"
+    script = entry("imports", extensionToLanguage={".bad": "typescript"}, sandbox=confined)
+    write(config_dir(), "lsp.json", {"script": script})
+    (project.project / ".gitignore").write_text("node_modules/\n")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "one")):
         await asyncio.to_thread(git, project.project, *words)
     if modules:
-        (project.project / "node_modules").mkdir()
+        (project.project / "node_modules" / "dep").mkdir(parents=True)
     project.profile("worker", 'allowedTools: "*"')
     project.plays({"a": [isolated(), says("done")], "a.1": [does(writes("new.bad", "BAD new\n")), says("done")]})
-    session = await project.ran(**TRUSTED)
+    session = await project.ran(**TRUSTED | {"flags": TRUSTED["flags"] | {"sandbox.kind": kind}})
     ((_, text),) = await project.results(session.id, "a.1")
-    assert ("script: no new problems (1 file)" in text) is modules, text
+    assert said in text
     told = [e.event.text for e in await project.log(session.id) if isinstance(e.event, Notice)]
-    assert any("sees no node_modules in worktrees" in line for line in told) is modules
+    assert any("sees no node_modules in worktrees" in line for line in told) is (modules and not confined)
 
 
 async def test_nothing_of_it_runs_or_is_loaded_without_trust(project: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

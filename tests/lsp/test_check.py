@@ -29,7 +29,7 @@ OLD, WORSE, FIXED = "a\nBAD old\n", "first\na\nBAD old\nBAD new\n", "a\nfine\n"
 async def server(fault: str, root: Path, **more: object) -> AsyncIterator[Alternatives]:
     """A server that plays a fault."""
     content = msgspec.json.encode({"script": entry(fault, **more)})
-    table, workspace = read((ServerFile("lsp.json", "user", content),), ()), LocalWorkspace(root)
+    table, workspace = read((ServerFile("lsp.json", "user", content),)), LocalWorkspace(root)
     servers = LanguageServers(table, LanguageServerSettings(), os.environ, lambda _: None)
     try:
         (found,) = await servers.alternatives(workspace, root / "a.bad")

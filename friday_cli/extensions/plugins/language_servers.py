@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.lsp.catalog import KNOWN
-from friday_cli.lsp.entry import LanguageServerTable, ServerFile, read
+from friday_cli.lsp.entry import ServerFile
 from friday_cli.system.paths import text_of
 
 from ..trust import Trust
@@ -27,9 +26,3 @@ def server_file(plugin: Plugin) -> ServerFile:
         return ServerFile(name, "plugin", plugin.files.content(plugin.language_servers) or b"")
     except FileError as error:
         return ServerFile(name, "plugin", error)
-
-
-def servers(plugin: Plugin) -> LanguageServerTable:
-    """The servers of one plugin alone."""
-    table = read((server_file(plugin),) if plugin.language_servers else (), KNOWN)
-    return LanguageServerTable(tuple(one for one in table.entries if one.origin == "plugin"), table.problems)

@@ -3,7 +3,6 @@ only what the person has seen is used."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from friday_cli.config.json_text import read_json
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import text_of
@@ -145,10 +145,7 @@ def read(files: PluginFiles, origin: Origin = "user") -> Plugin:
 def load_json(files: PluginFiles, name: str) -> dict[str, Any]:
     """The object in a JSON file of a plugin. Raises FileError."""
     path = text_of(files.root / name)
-    try:
-        found = json.loads((files.content(name) or b"").decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise FileError(path, f"is not valid JSON: {error}.") from None
+    found = read_json(path, files.content(name) or b"")
     if not isinstance(found, dict):
         raise FileError(path, "must be a JSON object.")
     return found

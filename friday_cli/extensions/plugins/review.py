@@ -32,10 +32,12 @@ def rows(plugin: Plugin, env: Mapping[str, str] | None = None) -> list[tuple[str
     servers, problems = _servers(plugin, env)
     found += servers
     if plugin.language_servers:
-        from .language_servers import servers as language_servers  # few plugins have some
+        from friday_cli.lsp.entry import read as read_servers  # few plugins have some
 
-        table = language_servers(plugin)
-        found += [(f"language server {entry.name}", entry.effect) for entry in table.entries]
+        from .language_servers import server_file
+
+        table = read_servers((server_file(plugin),))
+        found += [(f"language server {entry.name}", entry.effect) for entry in table.written]
         problems = [*problems, *table.problems]
     programs = [name for name in plugin.files.files if name.endswith(SCRIPTS)]
     if programs:

@@ -27,7 +27,8 @@ READ = 256 * 1024
 class ServerProgram(NamedTuple):
     """A server program to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
     `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox.
-    `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands). `freeze`: what exists inside of
+    `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands). `elsewhere`: folders that it
+    sees at other places, by the place, which is made; only where `LocalWorkspace.can_show_elsewhere`. `freeze`: what exists inside of
     `writes` and must not change, which Landlock cannot prevent. `only_port` and `record` as in `SandboxPlan`."""
 
     argv: Sequence[str]
@@ -40,6 +41,7 @@ class ServerProgram(NamedTuple):
     freeze: tuple[Path, ...] = ()
     only_port: int = 0
     record: bool = False
+    elsewhere: Mapping[Path, Path] = {}
 
 
 class Executed(NamedTuple):

@@ -183,6 +183,9 @@ class CommandStarter:
                 plan = plan._replace(deny=(*plan.deny, *secrets)).writing_only([*map(str, (*program.writes, *data))])
                 plan = plan._replace(freeze=(*plan.freeze, *map(str, program.freeze)))
                 plan = plan._replace(show=(*plan.show, *map(str, self._roots)))  # a worktree is in a folder of Friday's
+            for place, source in program.elsewhere.items():
+                place.mkdir(exist_ok=True)
+                plan = plan._replace(elsewhere=(*plan.elsewhere, os.path.realpath(source), os.path.realpath(place)))
             plan = plan._replace(only_port=program.only_port, record=program.record)
             environ = sandbox.environ(environ, plan, keep=tuple(environ))
         return self._supervisor.request([found, *words], cwd, environ, plan=plan)

@@ -66,6 +66,8 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
             leads = any(inside(other.path, path) for other in mounts if other != mount)
             argv += ["--perms", "0755" if act == "freeze" else "0111" if leads else "0000", "--tmpfs", path]
             sealed.append(path)
+    for source, place in zip(plan.elsewhere[::2], plan.elsewhere[1::2], strict=True):
+        argv += ["--ro-bind", source, place]
     argv += [word for path in sealed for word in ("--remount-ro", path)]
     if plan.read_only:
         from . import system_call_filter  # loads ctypes

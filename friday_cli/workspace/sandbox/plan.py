@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 SandboxKind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-_LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets")
+_LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets", "elsewhere")
 
 
 class SandboxPlan(NamedTuple):
@@ -33,6 +33,8 @@ class SandboxPlan(NamedTuple):
     file in them can be executed (bubblewrap cannot prevent that)."""
     sockets: tuple[str, ...] = ()
     """Local sockets that may be connected to, or folders with some."""
+    elsewhere: tuple[str, ...] = ()
+    """Folders that can be read at another place, which exists: of each its path and the place, with links followed (bubblewrap only)."""
     only_port: int = 0
     """With the network on: the only port of this machine that may be connected to, besides those on which the command itself
     listens; 0 for every address."""

@@ -53,6 +53,13 @@ def test_the_deeper_path_applies(tmp_path: Path) -> None:
     assert words[-2:] == ["--", "true"]
 
 
+def test_a_folder_is_shown_at_another_place_above_what_is_there() -> None:
+    words = [*map(os.fsdecode, bubblewrap.wrap(PLAN._replace(elsewhere=("/main/modules", "/ws/modules")), [b"true"]))]
+    at = words.index("/main/modules")
+    assert words[at - 1 : at + 2] == ["--ro-bind", "/main/modules", "/ws/modules"]
+    assert at > words.index("/ws")
+
+
 def test_landlock_grants_reading_of_the_siblings_of_secrets(tmp_path: Path) -> None:
     top = Path(os.path.realpath(tmp_path))
     (top / "a/secret").mkdir(parents=True)
