@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,6 +45,8 @@ class CodeChecks:
         self._fresh: dict[str, dict[Alternatives, _Changes]] = {}
         self._unanswered: dict[str, dict[Alternatives, _Changes]] = {}
         self._late: dict[str, _Asked] = {}
+        self._held: dict[str, float] = {}
+        """Seconds that changes of an agent were held since its last answer."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
@@ -91,6 +95,15 @@ class CodeChecks:
         for one in alternatives:
             self._in_background(start(one))
 
+    @contextmanager
+    def holding(self, agent: str) -> Iterator[None]:
+        """Around what holds a change of an agent: its result waits so much less."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._held[agent] = self._held.get(agent, 0.0) + time.monotonic() - begun
+
     def restored(self, changes: Mapping[Alternatives, _Changes]) -> None:
         """The person had files restored: tell them what that broke, as soon as it is known."""
 
@@ -114,13 +127,16 @@ class CodeChecks:
     async def checked(self, agent: Agent) -> Sequence[CodeCheck]:
         self._ended.discard(agent.path)
         late, changes = self._late.setdefault(agent.path, {}), self._taken(agent.path)
-        again = self._unanswered.get(agent.path, {})
+        wait_s, again = (
+            self.settings.wait_s - self._held.pop(agent.path, 0.0),
+            self._unanswered.get(agent.path, {}),
+        )
         asked: _Asked = {}
         if changes and not self.off:
             changes = _join({one: again.pop(one) for one in changes if one in again}, changes)
             asked = self._ask(agent.path, changes)
             late |= asked  # also if the wait is cancelled
-            await asyncio.wait(asked, timeout=self.settings.wait_s)
+            await asyncio.wait(asked, timeout=max(0.0, wait_s))
         found: list[CodeCheck] = []
         for task in [task for task in late if task.done()]:
             late.pop(task)
@@ -165,16 +181,12 @@ class CodeChecks:
         from friday_cli.lsp.check import TextChange, check_files
         from friday_cli.lsp.problems import ERROR, WARNING
 
-        known: dict[Path, TextChange] = {}
-        problem: FileError | None = None
+        known, name = dict[Path, TextChange](), alternatives[0].name
         for path, (old, new) in changes.items():
             if isinstance(old, FileError) or isinstance(new, FileError):
-                problem = old if isinstance(old, FileError) else new if isinstance(new, FileError) else problem
-            elif old != new:
+                return CodeCheck(name, unknown=str(old if isinstance(old, FileError) else new), final=True)
+            if old != new:
                 known[path] = TextChange(old, new)
-        name = alternatives[0].name
-        if problem is not None:
-            return CodeCheck(name, unknown=str(problem), final=True)
         if not known:
             return CodeCheck(name, files=len(changes))
         try:
@@ -207,11 +219,12 @@ class WorkspaceWatch:
             return {}
         from friday_cli.lsp.project_files import read_text
 
-        found = {path: await self._alternatives(path) for path in paths}
-        wanted = [path for path, alternatives in found.items() if alternatives]
-        if wanted and agent:
-            self._checks.start(found[wanted[0]])
-        return {path: await asyncio.to_thread(read_text, path) for path in wanted}
+        with self._checks.holding(agent):
+            found = {path: await self._alternatives(path) for path in paths}
+            wanted = [path for path, alternatives in found.items() if alternatives]
+            if wanted and agent:
+                self._checks.start(found[wanted[0]])
+            return await asyncio.to_thread(lambda: {path: read_text(path) for path in wanted})
 
     async def changed(self, agent: str, before: Mapping[Path, FileText]) -> None:
         if agent == PERSON or self._checks.off:
@@ -219,9 +232,12 @@ class WorkspaceWatch:
         from friday_cli.lsp.project_files import read_text
 
         changes: dict[Alternatives, _Changes] = {}
-        for path, old in before.items():
-            for one in await self._alternatives(path):
-                changes.setdefault(one, {})[path] = old, await asyncio.to_thread(read_text, path)
+        with self._checks.holding(agent):
+            found = {path: await self._alternatives(path) for path in before}
+            now = await asyncio.to_thread(lambda: {path: read_text(path) for path in before if found[path]})
+        for path, new in now.items():
+            for one in found[path]:
+                changes.setdefault(one, {})[path] = before[path], new
         if agent:
             self._checks.add(agent, changes)
         else:  # a rewind

@@ -54,6 +54,8 @@ class LocalWorkspace(WorkspaceFiles):
         self._limits, self._shown = {"core": 0, **(limits or {})}, shown
         self.away: tuple[Path, ...] = ()
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
+        self.can_show_elsewhere = self._sandbox is not None and self._sandbox.choice.kind == "bubblewrap"
+        """Whether a confined program can see a folder at another place."""
         self._owner = owner
         self.main_root: Path = owner.root if owner else self.root
         """The folder of the session: of a worktree, that of the workspace which made it."""
@@ -77,11 +79,6 @@ class LocalWorkspace(WorkspaceFiles):
 
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)
-
-    @property
-    def can_show_elsewhere(self) -> bool:
-        """Whether a confined program can see a folder at another place."""
-        return self._sandbox is not None and self._sandbox.choice.kind == "bubblewrap"
 
     async def run(
         self,

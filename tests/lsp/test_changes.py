@@ -64,16 +64,39 @@ async def told(harness: Harness, *turns: Any, **options: Any) -> tuple[list[str]
     return [text for _, text in await harness.results(session.id, "a")], code, list(end.receipt.warnings)
 
 
-async def test_a_broken_signature_is_told_with_the_files_that_use_it(project: Harness) -> None:
-    read = does(("read_file", {"path": "model.bad"}))
-    results, code, _ = await told(project, read, does(edits("area 1", "area 2")), says("done"))
-    lines = results[1].splitlines()[1:]
-    assert lines == [
-        "script: 2 new problems",
-        "one.bad:1 bad: use area 1 [bad]",
-        "two.bad:1 bad: use area 1 [bad]",
-    ]
-    assert code == ["code: script: 2 new problems left", *(f"code: {line}" for line in lines[1:])]
+READS = [does(("read_file", {"path": name})) for name in ("model.bad", "one.bad", "two.bad")]
+SED = {(old, new): does(runs(f"sed -i 's/area {old}/area {new}/' model.bad")) for old, new in ((1, 2), (2, 1))}
+USERS = [f"{name}.bad:1 bad: use area 1 [bad]" for name in ("one", "two")]
+TWO = ["2 new problems", *USERS]
+WHOLE_REPLY = does(*(edits("area 1", "area 2", f"{name}.bad") for name in ("model", "one", "two")))
+
+
+@pytest.mark.parametrize(
+    ("turns", "said", "left"),
+    [
+        ([READS[0], does(edits("area 1", "area 2"))], [[], TWO], "2 new problems left"),
+        ([*READS, WHOLE_REPLY], [[], [], [], [], [], ["no new problems (3 files)"]], "no new problems left (3 files)"),
+        ([READS[0], does(edits("area 1", "area 2"), edits("nowhere", "x"))], [[], [], TWO], "2 new problems left"),
+        (
+            [SED[1, 2], SED[2, 1], does(runs("sed -i /BAD/d model.bad"))],
+            [TWO, ["no new problems, 2 fixed (3 files)"], ["no new problems, 1 fixed (1 file)"]],
+            "no new problems left, 1 fixed (3 files)",
+        ),
+        (
+            [SED[1, 2], SED[2, 1]] * 3,
+            [TWO, ["no new problems, 2 fixed (3 files)"]] * 2
+            + [["2 new problems", "2 that you were told of before"], ["no new problems, 2 fixed (3 files)"]],
+            "no new problems left (3 files)",
+        ),
+    ],
+    ids=["a signature", "one check for a reply", "the last call failed", "commands", "told twice, then counted"],
+)
+async def test_what_results_and_receipt_say(
+    turns: list[Any], said: list[list[str]], left: str, project: Harness
+) -> None:
+    results, code, _ = await told(project, *turns, says("done"))
+    assert [text.partition("script: ")[2].splitlines() for text in results] == said
+    assert code == [f"code: {line}" for line in (f"script: {left}", *(USERS if left.startswith("2") else ()))]
 
 
 @pytest.mark.parametrize(("report", "reached"), [("error", 0), ("off", 2)])
@@ -87,43 +110,6 @@ async def test_a_model_that_reads_it_mends_before_the_next_run_of_the_tests(
     flags = TRUSTED["flags"] | {"lsp.report": report}
     results, _, _ = await told(project, {"when": "one.bad:1 ", **mends}, change, tests, says("done"), flags=flags)
     assert results[-1].startswith(f"{reached}\n")
-
-
-async def test_one_check_for_a_whole_reply(project: Harness) -> None:
-    read = does(*(("read_file", {"path": name}) for name in ("model.bad", "one.bad", "two.bad")))
-    whole = does(edits("area 1", "area 2"), edits("area 1", "area 2", "one.bad"), edits("area 1", "area 2", "two.bad"))
-    results, code, _ = await told(project, read, whole, says("done"))
-    assert "script" not in results[3] + results[4]
-    assert results[5].splitlines()[1:] == ["script: no new problems (3 files)"]
-    assert code == ["code: script: no new problems left (3 files)"]
-
-
-async def test_a_failed_last_call_carries_the_check_of_those_before_it(project: Harness) -> None:
-    read = does(("read_file", {"path": "model.bad"}))
-    results, _, _ = await told(project, read, does(edits("area 1", "area 2"), edits("nowhere", "x")), says("done"))
-    assert "script" not in results[1]
-    assert "script: 2 new problems" in results[2]
-
-
-async def test_a_command_is_checked_and_what_it_mends_is_counted(project: Harness) -> None:
-    broke, mended = (does(runs(f"sed -i 's/area {a}/area {b}/' model.bad")) for a, b in ((1, 2), (2, 1)))
-    gone = does(runs("sed -i /BAD/d model.bad"))
-    results, code, _ = await told(project, broke, mended, gone, says("done"))
-    assert "script: 2 new problems" in results[0]
-    assert "script: no new problems, 2 fixed (3 files)" in results[1]
-    assert "script: no new problems, 1 fixed (1 file)" in results[2]
-    assert code == ["code: script: no new problems left, 1 fixed (3 files)"]
-
-
-async def test_the_same_problem_is_told_twice_then_counted(project: Harness) -> None:
-    turns = [does(runs(f"sed -i 's/area {a}/area {b}/' model.bad")) for a, b in ((1, 2), (2, 1)) * 3]
-    results, code, _ = await told(project, *turns, says("done"))
-    broke = [text.partition("script: ")[2].splitlines() for text in results[0::2]]
-    assert (
-        broke[0] == broke[1] == ["2 new problems", *(f"{name}.bad:1 bad: use area 1 [bad]" for name in ("one", "two"))]
-    )
-    assert broke[2] == ["2 new problems", "2 that you were told of before"]
-    assert len(code) == 1
 
 
 async def test_the_person_sees_new_problems(project: Harness) -> None:
