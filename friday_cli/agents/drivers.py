@@ -12,7 +12,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.subagents.driver import Driver, ModelDriver
 
 from .shared_resources import SharedResources
-from .surroundings import Check
+from .surroundings import Surroundings
 
 if TYPE_CHECKING:
     from friday_cli.external_agents.host import ExternalAgents
@@ -23,8 +23,8 @@ class Drivers(msgspec.Struct, eq=False):
 
     shared: SharedResources
     folder: Callable[[], Path]
-    check: Check | None = None
-    """What answers for the checks of ladders in a replay, in which no program is started either; None runs them."""
+    surroundings: Surroundings
+    """Where nothing is run, they answer for the checks of ladders, and a model answers for a program."""
     programs: ExternalAgents | None = None
     """What starts the programs of external agents, made with the first one."""
 
@@ -35,8 +35,8 @@ class Drivers(msgspec.Struct, eq=False):
         if profile is not None and profile.models:
             from .ladder import LadderDriver, check_work  # few profiles have one
 
-            return LadderDriver(agent, profile, shared, self.check or check_work)
-        if profile is None or profile.external is None or agent.parent is None or self.check is not None:
+            return LadderDriver(agent, profile, shared, self.surroundings.check or check_work)
+        if profile is None or agent.parent is None or self.surroundings.live(profile.external) is None:
             return ModelDriver(agent, shared.services)
         from friday_cli.external_agents.driver import ExternalDriver  # few sessions have external agents
         from friday_cli.external_agents.host import ExternalAgents

@@ -10,7 +10,8 @@ import msgspec
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.session.signed_receipt import NOTES, make_statement, seal
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session.signed_receipt import LARGEST, NOTES, blob, make_statement, noted, read_receipt, seal
 from friday_cli.system.git_command import git
 from friday_cli.view.reports import write_file
 
@@ -50,6 +51,7 @@ def receipt(
         + "\n"
     )
     if note:
+        _name_replaced(folder, found, record.id)
         git(folder, "notes", f"--ref={NOTES}", "add", "-f", "-F", "-", found, stdin=text.encode())
         remark(f"attached to {found[:10]}; others get it with: git fetch origin refs/notes/{NOTES}:refs/notes/{NOTES}")
     elif file and file != "-":
@@ -57,6 +59,18 @@ def receipt(
         remark(f"wrote the receipt to {file}")
     else:
         print(text, end="")
+
+
+def _name_replaced(folder: Path, commit: str, session: str) -> None:
+    """Say so if the commit has a receipt of another session, whose place this one takes."""
+    try:
+        before = read_receipt(blob(folder, noted(folder)[commit], LARGEST + 1))[1].about.session
+    except (KeyError, FridayError):
+        return
+    if before != session:
+        remark(
+            f"it replaces the receipt of session {sanitize_line(before[:8], 20)}, which `git log -p notes/{NOTES}` still has"
+        )
 
 
 def _commit(folder: Path, commit: str) -> str:

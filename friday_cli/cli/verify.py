@@ -17,7 +17,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.workspace import tamper_warning
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import visible
-from friday_cli.session.signed_receipt import LARGEST, NOTES, Statement, blob, content_hash, read_receipt, signer
+from friday_cli.session.signed_receipt import LARGEST, Statement, blob, content_hash, noted, read_receipt, signer
 from friday_cli.system.git_command import git
 from friday_cli.system.paths import working_folder
 from friday_cli.system.safe_files import read_linked
@@ -47,7 +47,11 @@ Exit codes: 0 it matches, 1 it does not, 2 usage error."""
 
 
 def verify(
-    what: str = typer.Argument("HEAD", metavar="FILE|COMMIT", help="A receipt, or a commit with one in its notes."),
+    what: str = typer.Argument(
+        "HEAD",
+        metavar="FILE|COMMIT",
+        help="A receipt, or a commit with one in its notes; of a range such as main..HEAD only the commits of the range.",
+    ),
     allowed: str = typer.Option(
         "", "--allowed-signers", metavar="FILE", help="Default: gpg.ssh.allowedSignersFile of your own git settings."
     ),
@@ -62,7 +66,8 @@ def verify(
     found = _read(folder, what)
     if found is None:
         if require:
-            raise FridayError(f"{what} has no receipt, nor has one of the {MOST_BELOW} commits before it.")
+            before = "" if ".." in what else f", nor has one of the {MOST_BELOW} commits before it"
+            raise FridayError(f"{what} has no receipt{before}.")
         output.remark(f"no receipt for {what}: nothing was checked")
         return
     data, commit, after = found
@@ -84,8 +89,7 @@ def _read(folder: Path, what: str) -> tuple[bytes, str, int] | None:
     if (folder / what).is_file():
         data = read_linked(folder / what, LARGEST + 1)
         tree = read_receipt(data)[1].tree
-        commits = _commits(folder, "HEAD") if tree else []
-        for number, commit in enumerate(commits):
+        for number, commit in enumerate((_commits(folder, "HEAD") if tree else None) or ()):
             if git(folder, "rev-parse", f"{commit}^{{tree}}").decode().strip() == tree:
                 return data, commit, number
         if tree:
@@ -94,21 +98,23 @@ def _read(folder: Path, what: str) -> tuple[bytes, str, int] | None:
             )
         return data, "", 0
     commits = _commits(folder, what)
-    listed = git(folder, "notes", f"--ref={NOTES}", "list").decode().splitlines()
-    notes = {commit: note for note, commit in (row.split() for row in listed)}
+    if commits is None:
+        raise UsageError(f"{what} is neither a file nor a commit.")
+    notes = noted(folder)
     for number, commit in enumerate(commits):
         if commit in notes:
             return blob(folder, notes[commit], LARGEST + 1), commit, number
     return None
 
 
-def _commits(folder: Path, what: str) -> list[str]:
+def _commits(folder: Path, what: str) -> list[str] | None:
+    """A commit and those before it, or a range; None if it is neither."""
     if what.startswith("-"):
-        raise UsageError(f"{what} is neither a file nor a commit.")
+        return None
     try:
         return git(folder, "rev-list", f"--max-count={MOST_BELOW + 1}", "--first-parent", what, "--").decode().split()
     except FridayError:
-        raise UsageError(f"{what} is neither a file nor a commit.") from None
+        return None
 
 
 def _allowed(folder: Path, given: str) -> Path:

@@ -91,7 +91,7 @@ def _against(found: EvalResults, gate: Gate) -> Iterator[tuple[int, str]]:
         names = list(gate.against.arms)
         name = arm.name if arm.name in names else names[0] if len(names) == len(found.arms) == 1 else ""
         if not name:
-            yield CANNOT_TELL, f"{arm.name}: the baseline does not have this arm"
+            yield CANNOT_TELL, f"{arm.name}: the baseline has no arm of this name, but {', '.join(names)}"
             continue
         pair = compare_with(arm, f"the baseline ({name})", gate.against.arms[name])
         difference = pair.comparison.difference

@@ -91,7 +91,7 @@ def _scatter(found: EvalResults) -> str:
         out.append(f'<circle class="tool" cx="{x:.1f}" cy="{y:.1f}" r="7"/>')
         used = dollars(each[arm.name]) if paid else f"{each[arm.name]:,.0f} tokens"
         text = sanitize_line(f"{arm.name}, {used}", 60)
-        out.append(f'<text x="{x + 12:.1f}" y="{y + 5:.1f}">{escape(text)}</text>\n')
+        out.append(f'<text x="{x + 12:.1f}" y="{y + 17:.1f}">{escape(text)}</text>\n')
     out.append(f'<text class="axis" x="{left}" y="{height - 12}">{"US dollars" if paid else "tokens"} a trial</text>')
     return "".join([*out, "</svg></div>\n"])
 

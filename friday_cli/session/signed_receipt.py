@@ -224,6 +224,12 @@ def content_hash(folder: Path, name: str, path: str, commit: str) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def noted(folder: Path) -> dict[str, str]:
+    """The notes with receipts of a repository: the id of each one's blob by its commit. Raises FridayError."""
+    rows = git(folder, "notes", f"--ref={NOTES}", "list").decode().splitlines()
+    return {commit: note for note, commit in map(str.split, rows)}
+
+
 def blob(folder: Path, name: str, most: int) -> bytes:
     """The content of a blob of git. Raises FridayError if there is none, or if it has more than `most` bytes."""
     if int(git(folder, "cat-file", "-s", name)) > most:

@@ -249,6 +249,8 @@ def test_a_baseline_fails_a_job_that_is_worse(console: Console) -> None:
     ran = evaluate(console, good, more=against)
     assert (ran.code, "a loss of more than 5 points is not ruled out" in ran.err) == (6, True), ran
     assert evaluate(console, good, more=(*against, "--lenient")).code == 0
+    ran = evaluate(console, good, good.replace("good=", "other=") + " --max-turns 9", more=against)
+    assert (ran.code, "other: the baseline has no arm of this name, but good" in ran.err) == (6, True), ran
     assert evaluate(console, good, more=("--min-pass", "0.4")).code == 0
     assert evaluate(console, good, more=("--min-pass", "0.9")).code == 6
     assert evaluate(console, bad, more=("--min-pass", "0.9")).code == 1
@@ -264,6 +266,7 @@ def test_the_page_and_the_file_for_ci_run_nothing(console: Console) -> None:
     page = console.ok("eval", "report", identity(console), "-f", "html").out
     assert ("<script" in page, "\u202e" in page, "default-src 'none'" in page) == (False, False, True)
     assert page.count("&lt;script&gt;") >= 12
+    assert page.count('<td class="long">`echo ') == 12, "a reason may take several lines"
     junit = console.ok("eval", "report", identity(console), "-f", "junit").out
     cases = [case for case in ElementTree.fromstring(junit).iter("testcase") if case.find("failure") is not None]
     assert len(cases) == 12

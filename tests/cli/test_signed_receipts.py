@@ -6,14 +6,17 @@ import base64
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from friday_cli.session import signed_receipt
-from tests.cli.console import Console
+from tests.cli.console import ROOT, Console
 
 WRITES = [{"name": "write_file", "arguments": {"path": "made.txt", "content": "made\n"}}]
 RUNS = [{"name": "bash", "arguments": {"command": "test -f made.txt"}}]
@@ -81,10 +84,69 @@ def test_a_signed_receipt_in_a_note_is_checked_against_its_commit(console: Conso
     assert "✗ made.txt has different content" in shown
 
 
+def test_a_receipt_of_another_session_is_not_replaced_unseen(console: Console, session: str, key: Path) -> None:
+    console.ok("sessions", "receipt", session, "--note")
+    assert "replaces" not in console.ok("sessions", "receipt", session, "--note").err
+    console.ok("ask", "go", "--model", f"scripted:{console.home / 'model.json'}", "--mode", "edits")
+    assert f"it replaces the receipt of session {session[:8]}" in console.ok("sessions", "receipt", "--note").err
+
+
+def test_a_receipt_of_a_commit_needs_its_repository(console: Console, session: str, key: Path, tmp_path: Path) -> None:
+    console.ok("sessions", "receipt", session, "-o", str(tmp_path / "receipt.json"))
+    shutil.rmtree(console.project / ".git")
+    shown = verify(console, key, str(tmp_path / "receipt.json"), "--unsigned", code=1)
+    assert "No commit has the tree of the receipt" in shown
+
+
 def test_a_missing_receipt_fails_only_where_it_is_required(console: Console, session: str, key: Path) -> None:
     assert "nothing was checked" in verify(console, key, "HEAD")
     assert "has no receipt" in verify(console, key, "HEAD", "--require", code=1)
     assert "neither a file nor a commit" in verify(console, key, "nothing", code=2)
+
+
+def test_the_action_checks_only_what_a_pull_request_adds(
+    console: Console, session: str, key: Path, tmp_path: Path
+) -> None:
+    """As GitHub's runner does it, in a checkout without notes."""
+    action, ask = (yaml.safe_load((ROOT / f".ci/{name}/action.yml").read_text()) for name in ("verify", "action"))
+    install, check = action["runs"]["steps"]
+    assert install == ask["runs"]["steps"][0], "no module of the checkout runs"
+    assert "${{" not in check["run"]
+    program = tmp_path / "bin" / "friday"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m friday_cli "$@"\n')
+    program.chmod(0o755)
+
+    def step(base: str, require: str) -> tuple[int, str]:
+        checkout = tmp_path / f"checkout-{len(list(tmp_path.iterdir()))}"
+        subprocess.run(["git", "clone", "-q", console.project, checkout], check=True, capture_output=True)
+        head = git(console, "rev-parse", "HEAD").strip()
+        env = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "BASE": base, "HEAD": head, "SIGNERS": "signers", "REQUIRE": require}  # fmt: skip
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", check["run"]]
+        ran = subprocess.run(words, cwd=checkout, env=env, capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def committed(name: str, text: str) -> str:
+        (console.project / name).write_text(text)
+        git(console, "add", name)
+        git(console, "commit", "-qm", name)
+        return git(console, "rev-parse", "HEAD").strip()
+
+    sign = ("sessions", "receipt", session, "--sign", "--key", str(key), "--note")
+    base = committed("signers", (tmp_path / "allowed").read_text())
+    (tmp_path / "allowed").unlink()
+    committed("more.txt", "more\n")
+    code, shown = step(base, "false")
+    assert (code, "nothing was checked" in shown) == (0, True), "a repository without notes"
+    console.ok(*sign, "--commit", base)
+    code, shown = step(base, "true")
+    assert (code, f"{base}..{git(console, 'rev-parse', 'HEAD').strip()} has no receipt." in shown) == (1, True), shown
+    console.ok(*sign)
+    code, shown = step(base, "true")
+    assert (code, "signed by alice" in shown, "✓ the receipt matches" in shown) == (0, True, True), shown
+    committed("later.txt", "later\n")
+    code, shown = step(base, "true")
+    assert (code, "! 1 commit after" in shown) == (0, True), shown
 
 
 def test_every_changed_byte_of_a_signed_receipt_is_refused(console: Console, session: str, key: Path) -> None:

@@ -1,20 +1,27 @@
-"""The web pages of `friday sessions export -f html` in a real browser, with texts that try to become script, markup or requests.
+"""The web pages of sessions and evals in a real browser, with texts that try to become script, markup or requests.
 
 `python -m tests.counterparts browser` needs Chromium from the system's packages. It opens each page from a loopback server that
-counts requests, looks for anything that ran, and writes pictures at three widths, light, dark and as paper, to docs/pictures.
+counts requests, looks for anything that ran, and writes pictures at three widths, light, dark and as paper, to docs/pictures: of the demo
+that docs/friday.jsonl keeps, and of the eval with which docs/eval.md begins.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from friday_cli.core.protocol.decode import decode_envelope
+from friday_cli.evals.page import as_html as eval_page
+from friday_cli.evals.results import EvalResults, TrialRow, eval_results
+from friday_cli.map.job import MapJob
+from friday_cli.map.store import BatchRow
 from friday_cli.view.reports import FORMATS, RecordedSession
 from tests.scenarios import numbered, tree
 from tests.servers.loopback_server import Handler, serving
@@ -23,7 +30,8 @@ from tests.view.test_pages import everywhere
 
 PACKAGES = ()
 """It needs nothing from npm."""
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+DOCS = Path(__file__).parents[2] / "docs"
+PICTURES = DOCS / "pictures"
 WIDTHS = (390, 800, 1280)
 
 
@@ -53,16 +61,31 @@ def _hostile(browser: str) -> list[str]:
         log = [each for text in HOSTILE[number : number + 20] for each in everywhere(text)]
         log = numbered(*((each.agent, each.event) for each in log))
         page = _write(log).replace("</title>", " page</title>", 1)
-        with _served(
-            page.replace("//evil.example/x", "http://127.0.0.1:PORT/asked").replace("127.0.0.1:9", "127.0.0.1:PORT")
-        ) as (url, asked):
-            dom = _chromium(browser, "--dump-dom", url, script=True)
-        if extra := [path for path in asked if path not in ("/", "/favicon.ico")]:
-            problems.append(f"texts {number} to {number + 19}: asked for {extra}")
-        if "<script" in dom.lower() or "ran=" in dom:
-            problems.append(f"texts {number} to {number + 19}: a script is in the page")
+        problems += _opened(browser, page, f"a session with the texts {number} to {number + 19}")
+    problems += _opened(browser, eval_page(_eval_of(HOSTILE)), "an eval with all of them")
     print(f"{len(HOSTILE)} texts: {problems or 'nothing ran and nothing was asked for'}")
     return problems
+
+
+def _opened(browser: str, page: str, name: str) -> list[str]:
+    """What a page did that it may not."""
+    page = page.replace("//evil.example/x", "http://127.0.0.1:PORT/asked").replace("127.0.0.1:9", "127.0.0.1:PORT")
+    with _served(page) as (url, asked):
+        dom = _chromium(browser, "--dump-dom", url, script=True)
+    found = [f"{name}: asked for {path}" for path in asked if path not in ("/", "/favicon.ico")]
+    return [*found, f"{name}: a script is in the page"] if "<script" in dom.lower() or "ran=" in dom else found
+
+
+def _eval_of(texts: Sequence[str]) -> EvalResults:
+    """An eval whose tasks, arms and failures are called so."""
+    rows = [
+        TrialRow("", text, arm, 1, "", "", state="waiting", record=None, error=text, agent="")
+        for text in texts
+        for arm in texts[:3]
+    ]
+    options = {"arms": {arm: arm for arm in texts[:3]}, "trials": 1, "seed": 0}
+    job = MapJob("", "eval", "eval", texts[0], "", options=options)
+    return eval_results(BatchRow(texts[1], "", job, "ended", 0, 0, "", texts[2], 0, 0, 0, 0, 0), rows)
 
 
 def _large(browser: str) -> list[str]:
@@ -74,13 +97,13 @@ def _large(browser: str) -> list[str]:
             for each in tree("7f3a")
             if each.agent == "a.1"
         ]
-    began = time.monotonic()
+    began = time.process_time()
     page = _write(numbered(*events))
-    took = time.monotonic() - began
+    took = time.process_time() - began
     with _served(page) as (url, _):
         dom = _chromium(browser, "--dump-dom", url)
     print(
-        f"200 agents: {took:.2f} s, {len(page.encode()) / 1e6:.2f} MB, {dom.count('<details class=' + chr(34) + 'agent')} conversations shown"
+        f"200 agents: {took:.2f} s of a processor, {len(page.encode()) / 1e6:.2f} MB, {dom.count('<details class=' + chr(34) + 'agent')} conversations shown"
     )
     found = []
     if took > 2 or len(page.encode()) > 5_000_000:
@@ -92,12 +115,39 @@ def _large(browser: str) -> list[str]:
 
 def _pictures(browser: str) -> None:
     PICTURES.mkdir(exist_ok=True)
-    with _served(_write(tree("7f3a"), "Count the lines of main.py")) as (url, _):
-        for width in WIDTHS:
-            _chromium(browser, f"--screenshot={PICTURES / f'session-{width}.png'}", f"--window-size={width},1100", url)
-        dark = ("--blink-settings=preferredColorScheme=0", f"--screenshot={PICTURES / 'session-dark.png'}")
-        _chromium(browser, *dark, "--window-size=800,1100", url)
-        _chromium(browser, f"--print-to-pdf={PICTURES / 'session.pdf'}", "--no-pdf-header-footer", url)
+    log = [decode_envelope(line) for line in (DOCS / "friday.jsonl").read_bytes().splitlines()]
+    with tempfile.TemporaryDirectory() as home:
+        argv = [
+            "eval",
+            "run",
+            "sample",
+            "--arm",
+            "quick=--effort low",
+            "--arm",
+            "careful=--effort high",
+            "-m",
+            "demo",
+            "-f",
+            "html",
+        ]
+        ran = subprocess.run(
+            [sys.executable, "-m", "friday_cli", *argv],
+            cwd=home,
+            env=os.environ | {"FRIDAY_HOME": home},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    for name, page in (("session", _write(log, "What is in this folder?")), ("eval", ran.stdout)):
+        with _served(page) as (url, _):
+            for width in WIDTHS if name == "session" else (800,):
+                picture = f"--screenshot={PICTURES / f'{name}-{width}.png'}"
+                _chromium(browser, picture, f"--window-size={width},1100", url)
+            if name != "session":
+                continue
+            dark = ("--blink-settings=preferredColorScheme=0", f"--screenshot={PICTURES / f'{name}-dark.png'}")
+            _chromium(browser, *dark, "--window-size=800,1100", url)
+            _chromium(browser, f"--print-to-pdf={PICTURES / f'{name}.pdf'}", "--no-pdf-header-footer", url)
 
 
 def _chromium(browser: str, *arguments: str, script: bool = False) -> str:

@@ -21,6 +21,8 @@ from .live_events import ThinkingDelta as ThinkingDelta
 from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, Finding, Receipt, ToolFacts
+from .request_events import AttemptFailed as AttemptFailed
+from .request_events import CacheRefreshed as CacheRefreshed
 from .request_events import RepliesCollected as RepliesCollected
 from .request_events import Requested as Requested
 from .request_events import RequestSent as RequestSent
@@ -31,6 +33,7 @@ from .waiting import StatusChanged as StatusChanged
 from .workspace_events import Checked as Checked
 from .workspace_events import Checkpoint as Checkpoint
 from .workspace_events import Reviewed as Reviewed
+from .workspace_events import Rewound as Rewound
 from .workspace_events import WorktreeChanged as WorktreeChanged
 
 SCHEMA = 1
@@ -289,29 +292,12 @@ class RuleRemoved(Event, frozen=True, tag="rule_removed"):
     decision: Literal["allow", "ask", "deny"]
 
 
-class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
-    """A request to the model failed. `retry_s` is seconds until the retry, None for none. `partial` is the received text."""
-
-    attempt: int
-    error: str
-    message: str
-    retry_s: float | None = None
-    usage: Usage = NO_USAGE
-    partial: str = ""
-
-
 class Compacted(Event, frozen=True, tag="compacted"):
     """`messages` replaced the history; the log keeps it. `before`, `after`: tokens of the context; `usage`: the summary's."""
 
     messages: tuple[Message, ...]
     before: int
     after: int
-    usage: Usage = NO_USAGE
-
-
-class CacheRefreshed(Event, frozen=True, tag="cache_refreshed"):
-    """The service is asked to keep its cache of the conversation while the agent waits; logged before that. `usage`: its cost."""
-
     usage: Usage = NO_USAGE
 
 
@@ -330,16 +316,6 @@ class Verdict(Event, frozen=True, tag="verdict"):
     reason: str = ""
     reasons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
-
-
-class Rewound(Event, frozen=True, tag="rewound"):
-    """A person rewound to the state right before event number `to`. The later events stay in the log. `undo`: that event
-    is an earlier rewind, which is undone. The files were restored after event number `since`."""
-
-    to: int
-    what: Literal["files", "conversation", "both"]
-    undo: bool = False
-    since: int = 0
 
 
 class PersonCommand(Event, frozen=True, tag="person_command"):

@@ -1,4 +1,4 @@
-"""What a log needs besides the conversation so that a run can be replayed: how each request was made, and the files that steered."""
+"""Events about requests to models: how each was made, which failed, and the files that steered; a replay needs them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ class RequestSent(Event, frozen=True, tag="request_sent"):
 
     request: Usage = Usage()
     output_usd: float | None = None
+
+
+class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
+    """A request to the model failed. `retry_s` is seconds until the retry, None for none. `partial` is the received text."""
+
+    attempt: int
+    error: str
+    message: str
+    retry_s: float | None = None
+    usage: Usage = NO_USAGE
+    partial: str = ""
+
+
+class CacheRefreshed(Event, frozen=True, tag="cache_refreshed"):
+    """The service is asked to keep its cache of the conversation while the agent waits; logged before that. `usage`: its cost."""
+
+    usage: Usage = NO_USAGE
 
 
 class RepliesCollected(Event, frozen=True, tag="replies_collected"):

@@ -1,4 +1,4 @@
-"""Events about files: worktrees of agents, earlier contents that are kept, checks and reviews of changes."""
+"""Events about files: worktrees of agents, earlier contents that are kept, rewinds, checks and reviews of changes."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ class Checked(Event, frozen=True, tag="checked"):
     output: str = ""
     changes: str = ""
     """What the model had changed, as a diff."""
+
+
+class Rewound(Event, frozen=True, tag="rewound"):
+    """A person rewound to the state right before event number `to`. The later events stay in the log. `undo`: that event
+    is an earlier rewind, which is undone. The files were restored after event number `since`."""
+
+    to: int
+    what: Literal["files", "conversation", "both"]
+    undo: bool = False
+    since: int = 0
 
 
 class Reviewed(Event, frozen=True, tag="reviewed"):

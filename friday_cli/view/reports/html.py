@@ -70,10 +70,14 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequ
     classes = ['class="n"' if title in numbers else "" for title in titles]
     head = "".join(f'<th scope="col" {each}>{escape(title)}</th>' for title, each in zip(titles, classes, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td {each}>{escape(cell)}</td>" for cell, each in zip(row, classes, strict=True)) + "</tr>\n"
-        for row in rows
+        "<tr>" + "".join(_cell(cell, each) for cell, each in zip(row, classes, strict=True)) + "</tr>\n" for row in rows
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
+
+
+def _cell(text: str, kind: str) -> str:
+    kind = kind or ('class="long"' if len(text) > 40 else "")
+    return f"<td {kind}>{escape(text)}</td>"
 
 
 def diff_block(diff: str) -> str:
