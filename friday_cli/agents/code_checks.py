@@ -82,18 +82,10 @@ class CodeChecks:
 
     def start(self, alternatives: Iterable[Alternatives]) -> None:
         """Start the servers for a file that is about to be changed."""
-
-        async def start(one: Alternatives) -> None:
-            from friday_cli.lsp.connection import NotKnown
-            from friday_cli.lsp.pool import first_running
-
-            try:
-                await asyncio.to_thread((await first_running(one)).files.scan)
-            except NotKnown:
-                pass  # the check says it
+        from friday_cli.lsp.check import check_files
 
         for one in alternatives:
-            self._in_background(start(one))
+            self._in_background(check_files(one, {}, LONGEST_S, 1))
 
     @contextmanager
     def holding(self, agent: str) -> Iterator[None]:

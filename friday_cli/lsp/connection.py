@@ -100,7 +100,8 @@ class LanguageServer:
         self.ended = ""
         """Why it answers no longer, empty while it does."""
         self._loaded_at = time.monotonic() + LOAD_S
-        self._progress: set[str] = set()
+        self.progress: set[str] = set()
+        """What it says that it is still at work on, in the whole project."""
         self._at_work = asyncio.Event()
         """Set once it said that it is at work on the project."""
         self._idle = asyncio.Event()
@@ -125,11 +126,6 @@ class LanguageServer:
             server.encoding = "utf-8"
         server._rpc.notify("initialized", {})
         return server
-
-    @property
-    def indexing(self) -> bool:
-        """Whether it says that it is still at work on the whole project."""
-        return bool(self._progress)
 
     async def read_project(self, path: Path, wait_s: float) -> None:
         """Wait until it knows the project of an open document: some know only the open files until they were asked for problems, and
@@ -176,7 +172,7 @@ class LanguageServer:
                         document.news.wait(), None if document.pushed is None or document.busy else QUIET_S
                     )
                 except TimeoutError:
-                    if self._progress and time.monotonic() < self._loaded_at:
+                    if self.progress and time.monotonic() < self._loaded_at:
                         continue
                     found: list[Diagnostic] = _read(document.pushed, list[Diagnostic])
                     return found
@@ -250,8 +246,8 @@ class LanguageServer:
     def _told(self, method: str, params: dict[str, Any]) -> None:
         if method == "$/progress" and isinstance(value := params.get("value"), dict):
             token = str(params.get("token"))
-            (self._progress.discard if value.get("kind") == "end" else self._progress.add)(token)
-            (self._idle.clear if self._progress else self._idle.set)()
+            (self.progress.discard if value.get("kind") == "end" else self.progress.add)(token)
+            (self._idle.clear if self.progress else self._idle.set)()
             self._at_work.set()
         document = self._documents.get(path_of(params.get("uri")) or Path())
         if document is not None and method == "textDocument/clangd.fileStatus":

@@ -86,14 +86,10 @@ def project_root(path: Path, workspace: Path, markers: Sequence[str]) -> Path:
 
 
 def _wanted(entry: LanguageServerEntry, root: Path) -> bool:
-    if not (entry.only_with or entry.section):
-        return True
-    if any((root / name).is_file() for name in entry.only_with):
+    if not entry.section or any((root / name).is_file() for name in entry.only_with):
         return True
     try:
-        return bool(entry.section) and entry.section in safe_files.read_linked(root / "pyproject.toml", LARGEST).decode(
-            errors="replace"
-        )
+        return entry.section.encode() in safe_files.read_linked(root / "pyproject.toml", LARGEST)
     except OSError:
         return False
 

@@ -89,7 +89,7 @@ class CodeQuestions:
 
     async def rename(self, name: str, line: int, new: str) -> dict[Path, list[TextEdit]]:
         """The edits of a rename by file. Raises ToolError if it would do more than edit files, or could miss some."""
-        if self.server.indexing:
+        if self.server.progress:
             text = f"{self.one.name} is still reading the project; a rename could miss files."
             raise ToolError(text, hint="Try again.")
         asked = {"position": await self._position(name, line), "newName": new}

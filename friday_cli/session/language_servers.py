@@ -109,13 +109,11 @@ async def language_servers(
     from friday_cli.lsp.pool import LanguageServers
 
     choice = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd,))
+    table = await asyncio.to_thread(language_server_table, project, env)
     workspace = LocalWorkspace(cwd, environ=env, sandbox=sandbox_policy(settings, choice, env))
+    servers = LanguageServers(table, settings.lsp, env, report)
     try:
-        table = await asyncio.to_thread(language_server_table, project, env)
-        servers = LanguageServers(table, settings.lsp, env, report)
-        try:
-            yield workspace, servers
-        finally:
-            await servers.close()
+        yield workspace, servers
     finally:
+        await servers.close()
         await workspace.close()

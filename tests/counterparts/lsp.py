@@ -30,7 +30,8 @@ SLOW = "it pushes no problems for some of the 41 documents that are open at once
 KNOWN = {"typescript-language-server: rename": SLOW}
 USUAL_PATH = os.environ["PATH"]
 USERS = 40
-FLAGS = {"lsp.wait_s": 30, "lsp.end_s": 30, "lsp.tool": "on"}
+FLAGS = {"lsp.wait_s": 30, "lsp.end_s": 30, "lsp.tool": "on", "sandbox.read": [str(FOLDER)]}
+"""A sandbox hides the folder of the packages, which is in the home."""
 
 
 class Language(NamedTuple):
@@ -145,8 +146,9 @@ class Project:
         self.command, self.language = SERVERS[server]
         self.server, self.top = server, top
         self.folder = top / "project"
-        only = top / "bin"
-        only.mkdir(parents=True)
+        only = FOLDER / "only" / server  # bubblewrap hides temporary folders
+        only.mkdir(parents=True, exist_ok=True)
+        (only / self.command).unlink(missing_ok=True)
         (only / self.command).symlink_to(str(program(self.command)))
         os.environ["PATH"] = f"{only}:{USUAL_PATH}"
         os.environ["FRIDAY_HOME"] = str(top / "home")

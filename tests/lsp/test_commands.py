@@ -175,13 +175,6 @@ def test_a_plugin_brings_servers_that_are_shown_before_and_confined(inline: bool
     assert console("lsp", "list", "--json").document["servers"] == []
 
 
-def test_the_schema_of_lsp_json_is_printed(console: Console) -> None:
-    found = json.loads(console("config", "schema", "lsp").out)
-    assert {"command", "extensionToLanguage", "root_markers"} <= set(
-        found["$defs"]["WrittenLanguageServer"]["properties"]
-    )
-
-
 def test_a_file_that_is_gone_since_a_commit_is_looked_at_with_its_users(console: Console, mine: Path) -> None:
     """The server is told that it is empty; what it defined is not found."""
     for name, text in (("area.bad", "def area 1\n"), ("user.bad", "use area 1\n"), ("more.bad", "def area 2\n")):
