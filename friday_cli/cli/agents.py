@@ -21,11 +21,13 @@ HELP = """List sessions that need you, work or have ended; answer them.
 
 \b
 friday agents                 the list (live in a terminal)
-friday agents answer ID Q yes answer its question Q
+friday agents answer ID Q yes answer its question Q, which the table names
 friday agents send ID "TEXT"  a message to it, or to an agent of it (7f3a:a.2)
 friday agents stop ID         stop its agents and end its process
 friday agents logs ID         its conversation (--follow: as it goes on)
 friday agents resume --all    continue what a crash interrupted
+
+In the live list: Enter opens a session, Space shows its end, y, n and 1 to 9 answer, r writes to it, x twice stops it, / finds, n begins another, q quits.
 
 Start one with `friday ask -b "TASK"`; open one with `friday attach ID`. `--host HOST` does all of this on another machine, through ssh."""
 CONTINUE = "You were interrupted: the process ended. Check what is already done, then continue the task."
