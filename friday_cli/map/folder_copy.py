@@ -6,11 +6,13 @@ import io
 import os
 import tarfile
 import tempfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
+from friday_cli.system import safe_files
 from friday_cli.system.git_command import git
 
 MOST = 512 * 1024 * 1024
@@ -50,12 +52,24 @@ def _tar(top: Path, names: list[str]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as archive:
         for name in dict.fromkeys(names):
-            if os.path.lexists(top / name) and not (top / name / ".git").exists():
-                archive.add(top / name, arcname=name, recursive=False)
+            _add(archive, top, name)
             if out.tell() > MOST:
                 text = f"{top} is too large for other machines: more than {MOST >> 20} MB."
                 raise UsageError(text, hint="Add files that the items do not need to .gitignore.")
     return out.getvalue()
+
+
+def _add(archive: tarfile.TarFile, top: Path, name: str) -> None:
+    """Add a file or a link; what is behind a link, and what is neither, is left out."""
+    with suppress(ToolError, FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        found = safe_files.entry(top, top / name)
+        if found is not None and found.kind == "link":
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, found.target
+            archive.addfile(link)
+            return
+        with safe_files.opened_file(top, top / name) as file:
+            archive.addfile(archive.gettarinfo(arcname=name, fileobj=file), file)
 
 
 def unpack(packed: FolderPack, target: Path) -> Path:

@@ -113,7 +113,10 @@ def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool
 
 def file_labels(uri: str, workspace: Workspace) -> tuple[str, ...]:
     """The file that the address of a resource names, as rules name it; () for other addresses."""
-    scheme, _, rest = uri.strip().partition(":")
+    seen = (
+        re.sub(r"[\t\r\n]", "", uri).strip("".join(map(chr, range(33)))).replace("\\", "/")
+    )  # as servers read it: WHATWG URL, 4.4
+    scheme, _, rest = seen.partition(":")
     if scheme.lower() != "file":
         return ()
     if rest.startswith("//"):

@@ -86,14 +86,22 @@ class ExplainQuestion(Command[list[str]], frozen=True, tag="explain"):
 
 
 class ShellResult(msgspec.Struct, frozen=True):
-    """How a command of the person ended. `exit_code`: None if it was stopped."""
+    """How a command of the person ended. `exit_code`: None if it was stopped. `blocked`: why its sandbox seems to be the reason, "" if it does
+    not."""
 
     exit_code: int | None
     output: str
+    blocked: str = ""
 
 
 class RunShell(Command[ShellResult], frozen=True, tag="run_shell"):
     """Run a command of the person in the session's folder, without a sandbox. Its output is also given while it runs."""
+
+    command: str
+
+
+class RunConfined(Command[ShellResult], frozen=True, tag="run_confined"):
+    """Run a command that the person wrote once and that runs what agents have changed since: in the sandbox, if there is one."""
 
     command: str
 
@@ -249,6 +257,7 @@ AnyCommand = (
     | AnswerQuestion
     | ExplainQuestion
     | RunShell
+    | RunConfined
     | Stop
     | SendToBackground
     | TakeOver

@@ -22,8 +22,10 @@ OnOutput = Callable[[str], None]
 
 async def carry_out(session: Session, command: c.Command[R], on_output: OnOutput) -> R:
     """Carry out a command; see its class."""
-    if isinstance(command, c.RunShell):
-        return c.ShellResult(*await session.run_command(command.command, on_output))  # type: ignore[return-value]
+    if isinstance(command, c.RunShell | c.RunConfined):
+        confined = isinstance(command, c.RunConfined)
+        ran = await session.run_command(command.command, on_output, confined=confined)
+        return c.ShellResult(ran.exit_code, ran.output, ran.blocked)  # type: ignore[return-value]
     result: R = await _ROWS[type(command)](session, command)
     return result
 

@@ -16,9 +16,10 @@ from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.events import PersonCommand
+from friday_cli.core.protocol.events import Notice, PersonCommand
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.protocol.receipt import CommandRun, Receipt
+from friday_cli.core.protocol.workspace import Access, CommandResult, tamper_warning
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.tool_catalog import BASH
@@ -201,15 +202,18 @@ class MainAgent:
         finally:
             self._busy = ""
 
-    async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
-        """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
+    async def run_command(self, command: str, on_output: Callable[[str], None], *, confined: bool) -> CommandResult:
+        """Run a command of the person in the session's folder."""
+        access: Access = "" if confined else "outside"
         ran = await self._parts.shared.services.workspace.run(
-            command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
+            command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access=access
         )
+        if ran.tampered:
+            await self._log.emit("a", Notice(tamper_warning(command, ran.tampered), "warning"))
         agent, done = self.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
         agent.receipt_builder.add_others(Receipt(commands=(done.run,)))  # the agent may repeat how it ended
         if agent.run:
             await self._log.emit(agent.path, done)
         else:
             agent.log_at_start(done)
-        return ran.exit_code, ran.output
+        return ran

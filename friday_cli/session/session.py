@@ -34,6 +34,7 @@ from .port import RunName, SessionFacts
 
 if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentChoice
+    from friday_cli.core.protocol.workspace import CommandResult
 
     from .commands import Command
     from .context_size import ContextSize
@@ -275,9 +276,11 @@ class Session:
         except ToolError as error:
             raise UsageError(str(error)) from None
 
-    async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
-        """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
-        return await self._main.run_command(command, on_output)
+    async def run_command(
+        self, command: str, on_output: Callable[[str], None], *, confined: bool = False
+    ) -> CommandResult:
+        """Run a command of the person in the session's folder, without a sandbox unless it is to be `confined`."""
+        return await self._main.run_command(command, on_output, confined=confined)
 
     async def close(self, *, last: bool = True) -> None:
         """Stop all agents, write all events, and release the session. May be called twice. `last`: no other session of this

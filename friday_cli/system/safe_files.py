@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import threading
 import time
@@ -71,16 +72,70 @@ def read_linked_text(path: Path, most: int) -> str:
 
 
 def _read(folder: int, name: str, limit: int, skip: int = 0) -> bytes:
-    _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
-    fd = os.open(name, FILE, dir_fd=folder)
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        size = _require_file(os.fstat(fd)).st_size
+    with _opened_file(folder, name) as file:
+        size = os.fstat(file.fileno()).st_size
         _skip_lines(file, skip)
         pieces, room = [], limit
         while room > 0 and (piece := file.read(min(room, max(size + 1, 65536)))):
             pieces.append(piece)
             room -= len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+@contextlib.contextmanager
+def _opened_file(folder: int, name: str) -> Iterator[IO[bytes]]:
+    _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
+    fd = os.open(name, FILE, dir_fd=folder)
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        _require_file(os.fstat(fd))
+        yield file
+
+
+@contextlib.contextmanager
+def opened_file(root: Path, path: Path) -> Iterator[IO[bytes]]:
+    """A regular file below `root`, opened without following any link. Raises OSError, and ToolError if it is not a regular file."""
+    with open_parent(root, path) as folder, _opened_file(folder, path.name) as file:
+        yield file
+
+
+def copy(source: Path, target: Path, name: str) -> bool:
+    """Copy the file or link `name` below `source`, with its mode and time, to the same name below `target`, where it replaces one. No link on
+    the way is followed, in neither. False where there is none: nothing, a folder, a pipe, or something behind a link. Raises OSError."""
+    path = target / name
+    try:
+        with open_parent(source, source / name) as old:
+            if stat.S_ISLNK(os.stat(path.name, dir_fd=old, follow_symlinks=False).st_mode):
+                text = os.readlink(path.name, dir_fd=old)
+                with _made_way(target, path) as new:
+                    os.symlink(text, path.name, dir_fd=new)
+            else:
+                with _opened_file(old, path.name) as file, _made_way(target, path) as new:
+                    _copy_content(file, new, path.name)
+        return True
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ToolError):
+        return False
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
+
+
+@contextlib.contextmanager
+def _made_way(root: Path, path: Path) -> Iterator[int]:
+    """The folder of `path`, where no file or link of that name is left."""
+    with open_parent(root, path, make=True) as folder:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=folder)
+        yield folder
+
+
+def _copy_content(file: IO[bytes], folder: int, name: str) -> None:
+    facts = os.fstat(file.fileno())
+    made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with os.fdopen(made, "wb", buffering=0) as written:
+        shutil.copyfileobj(file, written, 1 << 20)
+        os.fchmod(made, stat.S_IMODE(facts.st_mode))
+        os.utime(made, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
 def _skip_lines(file: IO[bytes], lines: int) -> None:

@@ -93,6 +93,19 @@ def test_what_cannot_be_replayed_says_why(console: Console, recorded: str, monke
     assert "one.jsonl:1" in console.refused("cassette", "check")
 
 
+def test_no_hook_acts_on_a_call_that_did_not_run(
+    console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook that formats what was written would be given any path by a cassette of somebody else."""
+    monkeypatch.chdir(console.project)
+    console.ok("cassette", "add", recorded[:8], "one")
+    ran = {event: console.home / event for event in ("PreToolUse", "PostToolUse", "PostToolBatch")}
+    entries = {event: [{"hooks": [{"type": "command", "command": f"touch {path}"}]}] for event, path in ran.items()}
+    (console.friday_home / "hooks.json").write_text(json.dumps({"hooks": entries}), encoding="utf-8")
+    console.ok("cassette", "check")
+    assert [event for event, path in ran.items() if path.exists()] == ["PreToolUse"]
+
+
 def test_cassettes_of_others_lead_nowhere(console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a project's cassettes that never end, and a folder that is a link."""
     monkeypatch.chdir(console.project)
@@ -219,3 +232,34 @@ def test_a_fork_at_a_step_goes_on_with_the_files_of_that_moment(
     (folder,) = (console.friday_home / "data" / "forks").iterdir()
     assert (folder / "b.txt").read_text(encoding="utf-8") == "third\n"
     assert (console.project / "b.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_a_copy_of_the_folder_neither_reads_nor_changes_what_is_behind_a_link(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent can make a link of a folder with files that git knows, and hide that link from git."""
+    monkeypatch.chdir(console.project)
+    (secret := console.home / ".ssh").mkdir()
+    (other := console.home / "other").mkdir()
+    (secret / "key").write_text("CANARY", encoding="utf-8")
+    (other / "notes.txt").write_text("mine", encoding="utf-8")
+    project = repository(console.project, **{"hidden/key": "x\n", "seen/notes.txt": "x\n", "kept.txt": "kept\n"})
+    scenario = console.project.parent / "play.yaml"
+    scenario.write_text(json.dumps({"agents": {"a": [{"text": "one"}, {"text": "two"}]}}), encoding="utf-8")
+    ran = console.process("ask", "-q", "--output-format", "json", "-m", f"scripted:{scenario}", "go")
+    for name, behind in (("hidden", secret), ("seen", other)):
+        (project / name).rename(console.home / f"was-{name}")
+        (project / name).symlink_to(behind)
+    (project / ".git" / "info" / "exclude").write_text("hidden\n", encoding="utf-8")
+    session = str(ran.document["session_id"])
+    forked = console.process("sessions", "fork", session, "--step", "a:1", "-m", f"scripted:{scenario}", "--yes")
+    assert forked.code == 0, forked
+    (folder,) = (console.friday_home / "data" / "forks").iterdir()
+    assert (folder / "kept.txt").read_text(encoding="utf-8") == "kept\n"
+    assert "CANARY" not in "".join(p.read_text() for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    assert not (folder / "hidden").exists()
+    assert (folder / "seen").is_symlink()
+    assert {path.name: path.read_text() for path in (*secret.iterdir(), *other.iterdir())} == {
+        "key": "CANARY",
+        "notes.txt": "mine",
+    }

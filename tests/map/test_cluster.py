@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -137,6 +138,21 @@ def test_a_folder_is_copied_as_it_is_and_commits_come_back(tmp_path: Path) -> No
     plain.mkdir()
     (plain / "a.txt").write_text("a\n")
     assert (folder_copy.unpack(folder_copy.pack(plain), tmp_path / "other") / "a.txt").read_text() == "a\n"
+
+
+def test_a_packed_folder_has_nothing_from_behind_a_link(tmp_path: Path) -> None:
+    top = repository(tmp_path / "project", **{"inside/a.txt": "a\n", "b.txt": "b\n"})
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "a.txt").write_text("CANARY")
+    (top / "inside").rename(tmp_path / "was")
+    (top / "inside").symlink_to(outside)
+    os.mkfifo(top / "pipe")
+    with tarfile.open(fileobj=io.BytesIO(folder_copy.pack(top).files)) as archive:
+        assert {m.name: (m.linkname, m.size) for m in archive} == {
+            "inside": (str(outside), 0),
+            "README.md": ("", 8),
+            "b.txt": ("", 2),
+        }
 
 
 @pytest.mark.parametrize("name", ["/tmp/outside.txt", "../outside.txt", "link/inside.txt"])

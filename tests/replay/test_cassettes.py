@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from friday_cli.agents import system_prompt
 from friday_cli.core.protocol import events
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.session.replay.cassette import Cassettes
 from friday_cli.session.replay.clock import run
 from friday_cli.session.replay.drive import Replayed, ReplayOptions, replay
@@ -195,3 +197,16 @@ def test_with_go_on_the_replay_reaches_its_end_and_names_all_changes(project: Pa
     result = played(recording, project, go_on=True)
     assert {found.agent for found in result.divergences} == {"a.1", "a.2", "a.3"}
     assert result.requests == sum(map(len, recording.requests.values()))
+
+
+def test_a_damaged_cassette_is_an_error_or_a_difference_at_once(project: Path, tmp_path: Path) -> None:
+    """Each line is left out, or is there twice. What then never comes is not waited for."""
+    name = "asked-and-denied"
+    rows = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "texts.json").write_bytes((FOLDER / "texts.json").read_bytes())
+    set_up(project, BY_NAME[name])
+    for number in range(len(rows)):
+        changed = rows[:number] + rows[number + 1 :] if number % 2 else rows[: number + 1] + rows[number:]
+        (tmp_path / "x.jsonl").write_text("".join(changed), encoding="utf-8")
+        with suppress(FridayError):
+            played(read_recording(Cassettes(tmp_path).read("x", project)), project)

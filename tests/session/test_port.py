@@ -51,6 +51,7 @@ COMMANDS: list[tuple[c.Command[Any], object]] = [
     (c.AnswerQuestion("p1", ApprovalAnswer("allow", "session")), False),
     (c.AnswerQuestion("q1", "blue"), False),
     (c.RunShell("printf one; exit 3"), c.ShellResult(3, "one")),
+    (c.RunConfined("printf one; exit 3"), c.ShellResult(3, "one")),
     (c.Stop("a.1", "cancel"), 0),
     (c.SendToBackground("a.1"), False),
     (c.ApplyWorktree("a.1"), UsageError),
@@ -83,7 +84,7 @@ async def test_each_command_and_its_result_go_through_json(harness: Harness) -> 
             assert (
                 c.decoded(msgspec.json.decode(msgspec.json.encode(c.encoded(result))), c.result_type(command)) == result
             )
-            assert "".join(output) == ("one" if isinstance(command, c.RunShell) else "")
+            assert "".join(output) == ("one" if isinstance(command, c.RunShell | c.RunConfined) else "")
         told = await session.do(c.RewindTo(1, dry_run=True))
         assert (
             c.decoded(msgspec.json.decode(msgspec.json.encode(c.encoded(told))), c.result_type(c.RewindTo(1))) == told
@@ -100,4 +101,4 @@ async def test_each_command_and_its_result_go_through_json(harness: Harness) -> 
 def test_every_command_is_carried_out() -> None:
     named = {kind for kind in vars(c).values() if isinstance(kind, type) and issubclass(kind, c.Command)} - {c.Command}
     assert named == set(get_args(c.AnyCommand))
-    assert named == {*dispatch._ROWS, c.RunShell}
+    assert named == {*dispatch._ROWS, c.RunShell, c.RunConfined}

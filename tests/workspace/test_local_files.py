@@ -211,3 +211,21 @@ async def test_a_long_result_is_saved_where_it_can_be_read(root: Path, tmp_path:
     nowhere = LocalWorkspace(root, overflow_folder=tmp_path / "file" / "spill")
     with pytest.raises(ToolError, match="It could not be saved: Not a directory"):
         await nowhere.keep_output(b"x")
+
+
+@pytest.mark.parametrize("where", ["source", "target"])
+def test_a_copy_follows_no_link_on_the_way(root: Path, tmp_path: Path, where: str) -> None:
+    """The names may be of a moment ago: another process makes links meanwhile."""
+    outside, folders = tmp_path / "outside", {"source": root / "source", "target": root / "target"}
+    for folder in (outside, folders["source"], folders["target"]):
+        (folder / "a").mkdir(parents=True)
+        (folder / "a" / "f").write_text(folder.name)
+        (folder / "link").symlink_to("a/f")
+    (folders[where] / "a").rename(root / "was")
+    (folders[where] / "a").symlink_to(outside / "a")
+    os.mkfifo(folders["source"] / "pipe")
+    names = ("a/f", "pipe", "a", "gone", "a/f/g", "link")
+    copied = [safe_files.copy(folders["source"], folders["target"], name) for name in names]
+    assert copied == [False, False, False, False, False, True]
+    assert (outside / "a" / "f").read_text() == "outside"
+    assert (folders["target"] / "link").readlink() == Path("a/f")

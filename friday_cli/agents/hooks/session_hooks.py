@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome, Services
+from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome, Hooks, Services
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -60,6 +60,8 @@ class SessionHooks:
         self._has, self._fire = self._runner.has, self._runner.fire
         self._inputs, self._services, self._estimate = inputs, services, estimate
         self.known: Callable[[str], AgentSummary | None] = lambda path: None
+        self.afterwards: Hooks | None = None
+        """What answers in place of the hooks that run after calls, where no call really runs: they act on what a call did."""
 
     # ---- calls --------------------------------------------------------------------------
 
@@ -116,6 +118,8 @@ class SessionHooks:
         return _compose(answers, grant=seen.tool.name)
 
     async def after_call(self, agent: Agent, seen: HookedCall, output: Output, took_s: float) -> HookOutcome:
+        if self.afterwards is not None:
+            return await self.afterwards.after_call(agent, seen, output, took_s)
         event = "PostToolUseFailure" if output.error else "PostToolUse"
         if not self._has(event):
             return HookOutcome()
@@ -166,6 +170,8 @@ class SessionHooks:
     async def after_batch(
         self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
     ) -> HookOutcome:
+        if self.afterwards is not None:
+            return await self.afterwards.after_batch(agent, calls, results)
         if not self._has("PostToolBatch"):
             return HookOutcome()
         pairs = [(calls[result.call_id], result) for result in results if result.call_id in calls]

@@ -16,6 +16,7 @@ from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
     from friday_cli.session.attachments import PromptText
+    from friday_cli.session.commands import ShellResult
 
 ROUNDS, DOLLARS = 20, 5.0
 """Caps of a loop that names none."""
@@ -72,9 +73,7 @@ class LoopChat(Protocol):
 
     async def say(self, text: PromptText, *, task: str = "") -> list[str]: ...
 
-    async def run(
-        self, command: str, on_output: Callable[[str], None], *, keep: bool = True
-    ) -> tuple[int | None, str]: ...
+    async def check(self, command: str) -> ShellResult: ...
 
 
 class PromptLoop:
@@ -83,6 +82,8 @@ class PromptLoop:
     def __init__(self, chat: LoopChat, on_change: Callable[[], None]) -> None:
         self._chat, self._on_change = chat, on_change
         self._task: asyncio.Task[None] | None = None
+        self._blocked: set[str] = set()
+        """What the person was told about the sandbox."""
 
     @property
     def running(self) -> bool:
@@ -117,11 +118,12 @@ class PromptLoop:
         for number in range(1, plan.rounds + 1):
             begun, text, ran = clock(), plan.text, ""
             if plan.command:
-                code, output = await self._chat.run(plan.command, lambda part: None, keep=False)
-                if code == 0:
+                checked = await self._checked(plan.command)
+                if checked.exit_code == 0:
                     return f"the command succeeded after {pluralize(number - 1, 'round')}"
                 text = f"Work until the command `{plan.command}` succeeds."
-                ran = f"\n\n[I ran this command: {plan.command}\nexit code: {code}\n{output[-OUTPUT_CHARS:]}]"
+                output = checked.output[-OUTPUT_CHARS:]
+                ran = f"\n\n[I ran this command: {plan.command}\nexit code: {checked.exit_code}\n{output}]"
             name = f"round {number} of {plan.rounds}"
             self._tell(f"Loop, {name}: {sanitize_line(plan.command or plan.text, 100)}")
             root = self._chat.state.root
@@ -141,11 +143,17 @@ class PromptLoop:
                 self._tell(f"Loop, {name} is done; the next one begins in {seconds(left)}. Esc ends the loop.")
                 await asyncio.sleep(left)
                 await self._idle(0)
-        if plan.command:
-            code, _ = await self._chat.run(plan.command, lambda part: None, keep=False)
-            if code == 0:
-                return f"the command succeeded after {pluralize(plan.rounds, 'round')}"
+        if plan.command and (await self._checked(plan.command)).exit_code == 0:
+            return f"the command succeeded after {pluralize(plan.rounds, 'round')}"
         return f"it had {pluralize(plan.rounds, 'round')}, its cap"
+
+    async def _checked(self, command: str) -> ShellResult:
+        """How the command of the person ends now. It runs what the agent has written, so it runs as the agent's own commands do."""
+        ran = await self._chat.check(command)
+        if ran.blocked and ran.blocked not in self._blocked:
+            self._blocked.add(ran.blocked)
+            self._tell(f"Loop, the command failed. {ran.blocked} [sandbox] in config.toml allows it more.")
+        return ran
 
     async def _idle(self, run: int) -> None:
         """Wait until the main agent has had this run and does not work."""

@@ -73,7 +73,7 @@ class Cassettes:
                 if data["event"]["kind"] == "prefix":
                     data["event"] |= self._whole(data["event"])
                 found.append(decode_envelope(json.dumps(data).encode()))
-            except (ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError, msgspec.DecodeError) as error:
                 raise FileError(str(path), f"is not an event of a cassette: {error}", line=number) from None
         return found
 

@@ -32,10 +32,12 @@ from .surroundings import RecordedSurroundings
 
 FLAGS = ("limits.", "agents.", "context.", "fallback_model", "subagent_model")
 """Settings of the recorded command line that hold in a replay: a cassette of others must not decide about more."""
+FOLDERS = "agents.delegation.profiles."
+"""Those of them that name folders, which do not."""
 GRACE_S = 1.0
 """Seconds of the replay that a process which was killed is given beyond the recorded ones."""
-MOST_S = 7 * 86_400.0
-"""Seconds of the replay after which it counts as waiting for something that never comes."""
+MORE_S = 3_600.0
+"""Seconds of the replay beyond twice the recorded ones, after which it counts as waiting for something that never comes."""
 _SCHEMA = "\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n"
 
 
@@ -117,7 +119,8 @@ class _Process:
             await session.close(last=False)
             raise UsageError("Tools are run again in a sandbox only, and none works here; `friday doctor` says why.")
         following = asyncio.create_task(self._follow(session))
-        most = process.ended - process.began + GRACE_S if process.killed else MOST_S
+        lasted = process.ended - process.began
+        most = lasted + GRACE_S if process.killed else 2 * lasted + MORE_S
         playing = asyncio.create_task(self._prompts(session))
         stopped = asyncio.create_task(answers.stopped.wait())
         try:
@@ -149,7 +152,12 @@ class _Process:
             allow=found.allow,
             deny=found.deny,
             attended=found.attended,
-            flags={name: value for name, value in found.flags.items() if name.startswith(FLAGS)} | flags,
+            flags={
+                name: value
+                for name, value in found.flags.items()
+                if name.startswith(FLAGS) and not name.startswith(FOLDERS)
+            }
+            | flags,
             trusted=self._options.runs_tools and is_trusted(Path(self._recording.cwd)).ok,
             resume=self._recording.session if process.history else None,
             no_mcp=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome
@@ -12,6 +12,10 @@ from friday_cli.core.protocol.events import Envelope, HookRan, MessageAdded
 from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool
+from friday_cli.extensions.hooks.hook import EVENTS
+
+AFTER_CALLS = ("PostToolUse", "PostToolUseFailure", "PostToolBatch")
+"""The events of hooks that see what calls did."""
 
 
 def _is_note(message: Message) -> bool:
@@ -20,9 +24,9 @@ def _is_note(message: Message) -> bool:
 
 class RecordedHooks:
     """Implements `Hooks` from the events of hooks and from the messages that they added. What a hook changed in a call or its result
-    is in the recorded result."""
+    is in the recorded result. `only`: the events of hooks that count."""
 
-    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+    def __init__(self, envelopes: Sequence[Envelope], only: Collection[str] = EVENTS) -> None:
         self._left: dict[tuple[str, str, str], deque[HookRan]] = defaultdict(deque)
         """By agent, event and call."""
         self._texts: dict[str, deque[str]] = defaultdict(deque)
@@ -30,7 +34,7 @@ class RecordedHooks:
         waiting = set[str]()
         for envelope in envelopes:
             path, event = envelope.agent, envelope.event
-            if isinstance(event, HookRan):
+            if isinstance(event, HookRan) and event.event in only:
                 self._left[path, event.event, event.call_id].append(event)
                 if event.decision == "context" and event.event not in ("PreToolUse", "PostToolUse", "SessionStart"):
                     waiting.add(path)

@@ -243,7 +243,9 @@ class _RequestReader:
 def _processes(envelopes: Sequence[Envelope]) -> Iterable[RecordedProcess]:
     """The processes of a session: each writes a `workspace` event after its first start of the main agent."""
     starts = [index for index, e in enumerate(envelopes) if isinstance(e.event, WorkspaceFound)]
-    begins = [max(n for n in range(index) if _starts_root(envelopes[n])) for index in starts]
+    begins = [max((n for n in range(index) if _starts_root(envelopes[n])), default=-1) for index in starts]
+    if -1 in begins or sorted({*begins}) != begins:
+        raise UsageError("This log cannot be replayed: not each of its processes has a beginning.")
     for number, (at, begin) in enumerate(zip(starts, begins, strict=True)):
         until = begins[number + 1] if number + 1 < len(begins) else len(envelopes)
         found, start = envelopes[at].event, envelopes[begin].event

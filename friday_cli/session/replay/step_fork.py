@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.session.rewind import fork
 from friday_cli.store.store import Store, new_id
+from friday_cli.system import safe_files
 from friday_cli.system.git_command import git
 from friday_cli.system.paths import data_dir
 from friday_cli.workspace.checkpoints.blobs import MEGABYTE, blobs_of
@@ -89,14 +89,9 @@ def _copy(top: Path, place: Path) -> None:
     git(top, "worktree", "add", "--detach", "--quiet", "--no-checkout", str(place), "HEAD")
     git(place, "read-tree", "HEAD")
     listed = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
-    for name in (os.fsdecode(name) for name in listed if name):
-        old, new = top / name, place / name
-        if old.is_symlink() or old.is_file():
-            new.parent.mkdir(parents=True, exist_ok=True)
-            new.unlink(missing_ok=True)
-            shutil.copy2(old, new, follow_symlinks=False)
-        elif not old.is_dir():
-            new.unlink(missing_ok=True)
+    for name in listed:
+        if name:
+            safe_files.copy(top, place, os.fsdecode(name))
 
 
 async def _restore(

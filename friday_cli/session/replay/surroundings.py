@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from friday_cli.agents.hooks.session_hooks import SessionHooks
 from friday_cli.agents.isolation import local_workspace
 from friday_cli.agents.surroundings import Surroundings, T
 from friday_cli.config import Settings
@@ -17,7 +18,7 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.providers.recorded import RecordedProvider
 
 from .answers import ReplayAnswers
-from .hooks import RecordedHooks
+from .hooks import AFTER_CALLS, RecordedHooks
 from .recording import Recording
 from .worktrees import RecordedWorktrees
 
@@ -64,7 +65,10 @@ class RecordedSurroundings(Surroundings):
 
     def hooks(self, make: Callable[[], Hooks | None]) -> Hooks | None:
         if self._runs_hooks:
-            return make()
+            made = make()
+            if isinstance(made, SessionHooks):
+                made.afterwards = RecordedHooks(self._after, AFTER_CALLS)
+            return made
         return RecordedHooks(self._after) if self._hooked else None
 
     def worktrees(self, make: Callable[[], Worktrees], workspace: Workspace) -> Worktrees:

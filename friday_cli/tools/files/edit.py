@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -73,31 +74,36 @@ async def _written(workspace: Workspace, seen: KnownFiles, args: WriteArguments)
 async def _edited(workspace: Workspace, seen: KnownFiles, args: EditArguments) -> _NewText:
     path, label = _target(workspace, args.path)
     source, expect = await _read_before(workspace, seen, path, f"You have not read {label}.")
-    text, remarks = source.text, []
-    for number, one in enumerate(args.edits, 1):
-        which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
-        try:
-            text, remark = await asyncio.to_thread(_applied, text, one, source.newline)
-        except ToolError as error:
-            note = " Nothing was changed." if which else ""
-            raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None
-        if remark:
-            remarks.append(f"{which}{remark}")
+    text, remarks = await asyncio.to_thread(_applied, label, source, args.edits)
     if text == source.text:
         raise ToolError(f"{label}: the edits change nothing.")
     return _NewText(path, source, text, expect, tuple(remarks))
 
 
-def _applied(text: str, one: edit_match.Replacement, newline: str) -> tuple[str, str]:
-    """`text` after a replacement in it, or in one cell of a notebook, and a remark. Raises ToolError."""
-    cell = notebook.CellEdit(text, one.cell) if one.cell else None
-    before = text if cell is None else cell.source
-    edit_match.refuse_placeholder(one.new, before)
-    after, remark = edit_match.apply(before, one, newline if cell is None else "\n")
-    if cell is None:
-        return after, remark
-    text, more = cell.replaced(after)
-    return text, "; ".join(filter(None, (remark, more)))
+def _applied(label: str, source: DecodedFile, edits: Sequence[edit_match.Replacement]) -> tuple[str, list[str]]:
+    """The text of a file after replacements in it, or in the cells of a notebook, and remarks. Raises ToolError. Blocks."""
+    text, remarks = source.text, []
+    cells: notebook.CellEdits | None = None
+    for number, one in enumerate(edits, 1):
+        which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+        try:
+            if cells is not None and not one.cell:
+                text, cells = cells.text, None
+            elif one.cell:
+                cells = cells or notebook.CellEdits(text)  # written once for all: a large one takes seconds
+            before = text if cells is None else cells.source(one.cell)
+            edit_match.refuse_placeholder(one.new, before)
+            text_or_cell, remark = edit_match.apply(before, one, source.newline if cells is None else "\n")
+            if cells is None:
+                text = text_or_cell
+            else:
+                remark = "; ".join(filter(None, (remark, cells.replace(one.cell, text_or_cell))))
+        except ToolError as error:
+            note = " Nothing was changed." if which else ""
+            raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None
+        if remark:
+            remarks.append(f"{which}{remark}")
+    return (text if cells is None else cells.text), remarks
 
 
 async def _write(context: ToolContext, args: WriteArguments) -> Output:

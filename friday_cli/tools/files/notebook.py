@@ -1,9 +1,10 @@
-"""Renders Jupyter notebooks as text (cells in order, with their outputs), and changes one cell of a notebook."""
+"""Renders Jupyter notebooks as text (cells in order, with their outputs), and changes cells."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from friday_cli.core.protocol.errors import ToolError
@@ -23,59 +24,51 @@ def render(text: str) -> str | None:
     return "\n\n".join(shown) if shown else "(a notebook without cells)"
 
 
-_FORMS = tuple((indent, ascii_only) for indent in (1, 2, 4, None) for ascii_only in (False, True))
-"""The ways in which Jupyter and other programs write the JSON of a notebook: its indentation, and whether other letters are
-escaped."""
+class CellEdits:
+    """Changes cells of the notebook with the JSON `text`, counted from 1 as `render` counts; the number after the last one is a new code cell.
+    Everything outside of these cells keeps its spelling. Methods raise ToolError."""
 
-
-class CellEdit:
-    """One cell of the notebook with the JSON `text`, counted from 1 as `render` counts; the number after the last one is a new
-    code cell. Everything outside the cell keeps its spelling. Raises ToolError."""
-
-    def __init__(self, text: str, number: int) -> None:
+    def __init__(self, text: str) -> None:
         if render(text) is None:
             raise ToolError("This is not a notebook, so it has no cells.", hint="Leave out `cell`.")
         self._notebook = json.loads(text)
         self._end = text[len(text.rstrip("\n")) :]
-        form = next((form for form in _FORMS if _dumped(self._notebook, *form) + self._end == text), None)
-        if form is None:
+        indentation = re.match(r"\{\n([ \t]*)", text)
+        self._indent, self._escaped = indentation[1] if indentation else None, text.isascii()
+        if self.text != text:
             raise ToolError(
                 "Its JSON is not written as Jupyter writes it, so a cell cannot be changed alone.",
                 hint="Leave out `cell`, and replace text of the JSON (see it with bash).",
             )
-        self._form = form
-        self.number, cells = number, self._notebook["cells"]
+
+    @property
+    def text(self) -> str:
+        """The JSON of the notebook with the changes."""
+        return json.dumps(self._notebook, indent=self._indent, ensure_ascii=self._escaped) + self._end
+
+    def source(self, number: int) -> str:
+        """The text of a cell, "" of a new one."""
+        cells = self._notebook["cells"]
         if not 1 <= number <= len(cells) + 1:
             raise ToolError(f"There is no cell {number}: the notebook has {len(cells)}.")
-        self._is_new = number > len(cells)
-        self.source = "" if self._is_new else _joined(cells[number - 1].get("source", ""))
+        return _joined(cells[number - 1].get("source", "")) if number <= len(cells) else ""
 
-    def replaced(self, source: str) -> tuple[str, str]:
-        """The JSON of the notebook with another text of the cell, and a remark. The outputs of the old text are dropped."""
+    def replace(self, number: int, source: str) -> str:
+        """Give a cell another text, without the outputs of the old one. Returns a remark."""
         cells: list[dict[str, Any]] = self._notebook["cells"]
-        if self._is_new:
+        if number > len(cells):
             cell: dict[str, Any] = {"cell_type": "code", "execution_count": None}
             if any("id" in other for other in cells):
-                cell["id"] = hashlib.sha256(f"{self.number} {source}".encode()).hexdigest()[:8]
+                cell["id"] = hashlib.sha256(f"{number} {source}".encode()).hexdigest()[:8]
             cells.append({**cell, "metadata": {}, "outputs": [], "source": source.splitlines(keepends=True)})
-            return self._written(), f"cell {self.number} is new"
-        cell = cells[self.number - 1]
+            return f"cell {number} is new"
+        cell = cells[number - 1]
         cell["source"] = source if isinstance(cell.get("source"), str) else source.splitlines(keepends=True)
         dropped = bool(cell.get("outputs"))
         for name, empty in (("outputs", []), ("execution_count", None)):
             if name in cell:
                 cell[name] = empty
-        return (
-            self._written(),
-            f"the outputs of cell {self.number} were of the old text and are gone" if dropped else "",
-        )
-
-    def _written(self) -> str:
-        return _dumped(self._notebook, *self._form) + self._end
-
-
-def _dumped(notebook: Any, indent: int | None, ascii_only: bool) -> str:
-    return json.dumps(notebook, indent=indent, ensure_ascii=ascii_only)
+        return f"the outputs of cell {number} were of the old text and are gone" if dropped else ""
 
 
 def _cell(number: int, cell: dict[str, Any]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
-import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.system import safe_files
 from friday_cli.system.paths import text_of
 
 from ..local import LocalWorkspace
@@ -159,19 +158,16 @@ def _specs(pattern: str) -> list[str]:
 
 def _copy(top: Path, folder: Path, names: Sequence[bytes]) -> list[str]:
     remarks, room = [], MOST_BYTES
-    for count, name in enumerate(names):
-        source, target = top / os.fsdecode(name), folder / os.fsdecode(name)
+    for count, name in enumerate(os.fsdecode(name) for name in names):
         try:
-            found = source.lstat()
-            room -= found.st_size
+            found = safe_files.entry(top, top / name)
+            room -= found.size if found is not None else 0
             if count >= MOST_FILES or room < 0:
                 remarks.append(
                     f"{len(names) - count} ignored files exceed the limit and were not copied, from {text_of(name)} on"
                 )
                 break
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
-                shutil.copy2(source, target, follow_symlinks=False)
+            safe_files.copy(top, folder, name)
         except OSError as error:
             remarks.append(f"{text_of(name)} was not copied: {error.strerror}")
     return remarks

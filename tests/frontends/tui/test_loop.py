@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished
 from friday_cli.frontends.tui.loop import LoopPlan, read_plan
+from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.frontends.tui.chat import does, opened
 
 
@@ -42,6 +45,27 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
         texts = [item.text for item in chat.state.agents["a"].transcript if getattr(item, "role", "") == "user"]
     assert ["exit code: 1" in text for text in texts] == [True, True]
     assert "[round 2 of 20 of /loop]" in texts[1]
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
+async def test_what_the_agent_wrote_runs_confined_in_a_loop(
+    tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        detect_sandbox(kind, os.environ)
+    except UsageError as error:
+        pytest.skip(f"NOT TESTED HERE: {error.message}")
+    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+    project, mark = tmp_path / "project", tmp_path / "mark"
+    project.mkdir()
+    script = f"echo run >> runs\ntouch {mark}\nmkdir .vscode\necho {{}} > .vscode/tasks.json\nexit 1\n"
+    agents = {"a": [does("write_file", path="check.sh", content=script), {"text": "Written."}]}
+    async with opened(project, agents, mode="edits") as chat:
+        await chat.say("/loop until x1 sh check.sh")
+        await chat.until(lambda: (project / "runs").exists() and not chat.app.controller.loop.running)
+        told = [note.text for note in chat.state.agents["a"].transcript if "tasks.json" in getattr(note, "text", "")]
+    assert not mark.exists()
+    assert told, "what runs code later is reported"
 
 
 async def test_what_the_command_writes_names_no_file_and_approves_no_host(tmp_path: Path) -> None:
