@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from friday_cli.extensions.commands import CustomCommand
     from friday_cli.extensions.tool_lists import Restriction
     from friday_cli.session.attachments import PromptText
-    from friday_cli.session.commands import ShellResult
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open_context import Options
     from friday_cli.session.port import SessionPort, SessionReader
@@ -328,12 +327,6 @@ class SessionController:
             kept = ran.output[-SHELL_KEPT:]
             self._pending_context.append(f"[I ran this command: {command}\nexit code: {ran.exit_code}\n{kept}]")
         return ran.exit_code, ran.output
-
-    async def check(self, command: str) -> ShellResult:
-        """Run a command of the user that runs what agents have changed since: in the sandbox, if there is one."""
-        from friday_cli.session.commands import RunConfined
-
-        return await self.require_session().do(RunConfined(command), lambda text: None)
 
     async def interrupt(self) -> None:
         """Abort the main agent with its sub-agents, or the compaction of its history."""

@@ -17,6 +17,7 @@ from friday_cli.view import SessionView
 if TYPE_CHECKING:
     from friday_cli.session.attachments import PromptText
     from friday_cli.session.commands import ShellResult
+    from friday_cli.session.port import SessionPort
 
 ROUNDS, DOLLARS = 20, 5.0
 """Caps of a loop that names none."""
@@ -73,7 +74,7 @@ class LoopChat(Protocol):
 
     async def say(self, text: PromptText, *, task: str = "") -> list[str]: ...
 
-    async def check(self, command: str) -> ShellResult: ...
+    def require_session(self) -> SessionPort: ...
 
 
 class PromptLoop:
@@ -149,7 +150,9 @@ class PromptLoop:
 
     async def _checked(self, command: str) -> ShellResult:
         """How the command of the person ends now. It runs what the agent has written, so it runs as the agent's own commands do."""
-        ran = await self._chat.check(command)
+        from friday_cli.session.commands import RunConfined
+
+        ran = await self._chat.require_session().do(RunConfined(command), lambda text: None)
         if ran.blocked and ran.blocked not in self._blocked:
             self._blocked.add(ran.blocked)
             self._tell(f"Loop, the command failed. {ran.blocked} [sandbox] in config.toml allows it more.")

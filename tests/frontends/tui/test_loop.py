@@ -63,9 +63,9 @@ async def test_what_the_agent_wrote_runs_confined_in_a_loop(
     async with opened(project, agents, mode="edits") as chat:
         await chat.say("/loop until x1 sh check.sh")
         await chat.until(lambda: (project / "runs").exists() and not chat.app.controller.loop.running)
-        told = [note.text for note in chat.state.agents["a"].transcript if "tasks.json" in getattr(note, "text", "")]
+        notes = chat.state.agents["a"].transcript  # what runs code later is reported
+        await chat.until(lambda: any("tasks.json" in getattr(note, "text", "") for note in notes))
     assert not mark.exists()
-    assert told, "what runs code later is reported"
 
 
 async def test_what_the_command_writes_names_no_file_and_approves_no_host(tmp_path: Path) -> None:
