@@ -42,7 +42,7 @@ from .agent_prompts import AgentPrompts
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .blueprint import AgentBlueprint, make_agent
-from .caller import Caller, CallerProvider, budget_below, model_below
+from .caller import Caller, CallerProvider, budget_below, model_below, with_images
 from .child_limits import child_limits
 from .provider_pool import require_price
 from .shared_resources import SharedResources
@@ -185,7 +185,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             first = message_to_fork(conversation, profile, path, spec, environment)
         else:
             chars = self.shared.settings.agents.delegation.context_chars
-            first = first_message(spec, path, chars, self.overflow_folder)
+            first = with_images(first_message(spec, path, chars, self.overflow_folder), parent, self.root.caller)
         loaded = self.shared.skills.preload(path, profile, made.rules, spec.skill)
         made = msgspec.structs.replace(
             made,

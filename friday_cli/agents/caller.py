@@ -12,7 +12,7 @@ import msgspec
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.format import CALLER
-from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
+from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, Usage
 from friday_cli.core.protocol.provider import Chunk, Provider, ReplyDone, Request
 
 WINDOW = 10_000_000
@@ -29,6 +29,8 @@ class Caller(msgspec.Struct, eq=False):
     calls: deque[ToolCall] = msgspec.field(default_factory=deque)
     alone: bool = True
     work: asyncio.Future[None] | None = None
+    images: tuple[Image, ...] = ()
+    """What the first message of a sub-agent has that its next call starts, beside the task."""
 
 
 class CallerProvider:
@@ -66,3 +68,9 @@ def model_below(provider: Provider) -> Provider:
 def budget_below(parent: Agent, caller: Caller | None) -> Budget:
     """What the children of `parent` use up. `caller` is the program that makes the calls of the main agent."""
     return caller.budget if caller and caller.budget and parent.path == "a" else parent.budget
+
+
+def with_images(first: Message, parent: Agent, caller: Caller | None) -> Message:
+    """The first message of a child of `parent`, with the images that the program gives it."""
+    images = caller.images if caller and parent.path == "a" else ()
+    return msgspec.structs.replace(first, parts=(*first.parts, *images)) if images else first

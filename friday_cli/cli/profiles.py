@@ -1,9 +1,10 @@
-"""`friday profiles`: list, show, check, new."""
+"""`friday profiles`: list, show, check, login, new."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 import typer
 
 from friday_cli.config import Settings
-from friday_cli.core.protocol.errors import FileError, FridayError
+from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles
@@ -21,7 +22,7 @@ from friday_cli.extensions.profiles.create import create
 from friday_cli.extensions.profiles.external import KNOWN
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.extensions.profiles.profile import ExternalAgent
-from friday_cli.external_agents.programs import is_installed, readiness
+from friday_cli.external_agents.programs import how_to_install, how_to_log_in, is_installed, program_of, readiness
 from friday_cli.session.mcp_settings import read_servers
 from friday_cli.system.paths import working_folder
 
@@ -33,7 +34,7 @@ from .session_args import JSON
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `profiles`."""
-    add_family(app, "profiles", about, {"list": list_, "show": show, "check": check, "new": new})
+    add_family(app, "profiles", about, {"list": list_, "show": show, "check": check, "login": login, "new": new})
 
 
 def list_(as_json: bool = JSON) -> None:
@@ -125,6 +126,26 @@ def check(
         output.remark(f"{files} valid, {pluralize(len(bad), 'error')}{others}")
         raise typer.Exit(2)
     output.remark(f"{files}, no errors{others}" if good or called else "no profiles found")
+
+
+def login(
+    name: str = typer.Argument(
+        metavar="NAME", help="The profile of an external agent.", autocompletion=completion.profiles
+    ),
+) -> None:
+    """Log in to the program of a profile, as that program does it in a terminal. Friday does not see the login.
+
+    Needed where Friday has no key for its service: Claude Code and Codex then use a login of their own."""
+    profile = load_context().profiles().named(name)
+    if profile.external is None:
+        raise UsageError(f"The profile {name} runs no other program.", hint="Use `friday auth` for Friday's own keys.")
+    program = program_of(profile.external)
+    if not program.login:
+        raise UsageError(f"{profile.program} uses a key, not a login: {how_to_log_in(profile)}")
+    found = shutil.which(program.argv[0])
+    if found is None:
+        raise UsageError(f"{profile.program} is not installed: {how_to_install(program)}")
+    os.execv(found, [found, *program.login])
 
 
 def new(

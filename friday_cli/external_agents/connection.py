@@ -13,7 +13,8 @@ from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines, LongMessage
-from friday_cli.workspace.process.server import Executed, ServerProcess
+from friday_cli.llm.transport.text import dict_in
+from friday_cli.workspace.process.server import ServerProcess
 
 log = logging.getLogger(__name__)
 
@@ -59,19 +60,8 @@ class _MessageLines(Lines):
         return found
 
 
-class _ServerChannel:
-    def __init__(self, server: ServerProcess) -> None:
-        self._server = server
-
-    async def read(self) -> bytes:
-        return await self._server.read()
-
-    def write(self, data: bytes) -> None:
-        self._server.send(data)
-
-
 class AcpConnection:
-    """The connection with a program that runs. `name` is what people call it. `asked(method, params)` answers its requests, `told` takes its
+    """The connection with the program that runs as `server`. `name` is what people call it. `asked(method, params)` answers its requests, `told` takes its
     notifications."""
 
     def __init__(
@@ -81,9 +71,9 @@ class AcpConnection:
         asked: Callable[[str, dict[str, Any]], Awaitable[Any]],
         told: Callable[[str, dict[str, Any]], None],
     ) -> None:
-        self._server, self._name = server, name
+        self.server, self._name = server, name
         self._rpc = RpcConnection(
-            _ServerChannel(server),
+            server,
             _MessageLines(),
             handle=asked,
             told=told,
@@ -110,7 +100,7 @@ class AcpConnection:
     async def _until_exit(self) -> None:
         """A death is seen at the process: what it started may hold its pipe open."""
         try:
-            await self._server.wait()
+            await self.server.wait()
         except ToolError as error:
             self._problem = str(error)
         await asyncio.wait([self._tasks[0]], timeout=REST_S)  # what it wrote last
@@ -138,14 +128,14 @@ class AcpConnection:
 
     def failure(self) -> ProgramFailed:
         """Why nothing more comes from it."""
-        code = self._server.exit_code
+        code = self.server.exit_code
         how = f" with exit code {code}" if code else ""
         why = f": {self._problem}" if self._problem else ""
         return ProgramFailed(f"{self._name} ended{how} before it was done{why}.{self._errors()}")
 
     def _errors(self) -> str:
         """The end of its standard error output."""
-        text = sanitize_line(self._server.errors[-600:], 600)
+        text = sanitize_line(self.server.errors[-600:], 600)
         return f" It wrote: {text}" if text else ""
 
     async def initialize(self) -> None:
@@ -160,26 +150,14 @@ class AcpConnection:
             answer = await self.request("initialize", params, INITIALIZE_S)
         except RpcError as error:
             raise ProgramFailed(f"{self._name} refused to begin: {sanitize_line(error.message, 300)}") from None
-        if not isinstance(answer, dict) or answer.get("protocolVersion") != 1:
+        self.features = dict_in(answer)
+        if self.features.get("protocolVersion") != 1:
             raise ProgramFailed(f"{self._name} does not speak version 1 of the Agent Client Protocol.")
-        self.features = answer
-        about = answer.get("agentInfo")
-        if isinstance(about, dict):
-            self.version = sanitize_line(str(about.get("version") or ""), 40)
-
-    @property
-    def executed(self) -> list[Executed] | None:
-        """The programs that were seen to start, itself the first; None if that was not recorded."""
-        return self._server.executed
-
-    @property
-    def recorded_whole(self) -> bool:
-        """Whether `executed` has all of them."""
-        return self._server.recorded_whole
+        self.version = sanitize_line(str(dict_in(self.features.get("agentInfo")).get("version") or ""), 40)
 
     async def close(self) -> None:
         """End the program with everything that it started."""
-        await self._server.end(CLOSE_S)
+        await self.server.end(CLOSE_S)
         for task in self._tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):

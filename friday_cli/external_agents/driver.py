@@ -17,13 +17,16 @@ from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, RpcError
+from friday_cli.llm.transport.text import dict_in
 from friday_cli.workspace.local_commands import WorkEffects
 
-from . import evidence, steering
+from . import evidence
 from .connection import AcpConnection, ProgramFailed
 from .host import ExternalAgents, local
 from .login_folder import LoginFolder
+from .messages import Messages
 from .meter import Meter
+from .programs import how_to_log_in, program_of
 from .questions import Questions
 from .session import open_session
 from .turns import Turns
@@ -44,22 +47,17 @@ class ExternalDriver:
     def __init__(self, agent: Agent, profile: Profile, host: ExternalAgents) -> None:
         assert profile.external is not None, "only for such a profile"
         self._agent, self._services, self._profile, self._host = agent, host.services, profile, host
-        self.name = profile.program
+        self.name, self._program = profile.program, program_of(profile.external)
         self._turns = Turns(agent, host.services)
         self._updates = Updates(agent, host.services, self._turns)
+        self._messages = Messages(agent, host.services, profile)
         self._questions = Questions(agent, host.services, self.name, self._updates)
         self._connection: AcpConnection | None = None
         self._meter: Meter | None = None
         """What counts its requests; None where it uses a login of its own."""
         self._login: LoginFolder | None = None
         self._session = ""
-        self._steers = False
-        """Whether the program takes messages while it answers a prompt."""
         self._prompt: asyncio.Task[Any] | None = None
-        self._sent = 0
-        """How many messages of the history the program has read."""
-        self._left: list[str] = []
-        """Messages that the program did not take while it answered a prompt."""
         self._heard = 0.0
         """When something came from the program last."""
         self._cost_usd = 0.0
@@ -78,16 +76,17 @@ class ExternalDriver:
             if self._connection is None:
                 await self._open()
             for _ in range(REPAIRS + 1):
-                result = await self._ask(self._unread())
-                while result.stop_reason == "done" and self._left:
-                    result = await self._ask(self._unread())
+                result = await self._ask(self._messages.unread())
+                while result.stop_reason == "done" and self._messages.left:
+                    result = await self._ask(self._messages.unread())
                 if result.stop_reason != "done" or not (complaint := agent.accept(result.text)):
                     return result
                 note = f"{NOTE} The answer does not match the required schema: {complaint}. Send a corrected answer."
                 await add_system_note(agent, self._services, note)
             return RunResult("failed", "reported", "", f"The answer does not match the required schema: {complaint}")
         except ProgramFailed as error:
-            return self._failed("provider", str(error), "auth" if error.login else "config")
+            words = f"{self.name} needs a login: {how_to_log_in(self._profile)}" if error.login else str(error)
+            return self._failed("provider", words, "auth" if error.login else "config")
         finally:
             if self._turns.phase == "work":
                 await agent.slot.resume_single()
@@ -110,7 +109,7 @@ class ExternalDriver:
             )
             try:
                 async with asyncio.timeout(self._services.policy.wrap_up_s):
-                    text = (await self._ask(self._unread())).text
+                    text = (await self._ask(self._messages.unread())).text
             except TimeoutError:
                 error = f"No wrap-up within {self._services.policy.wrap_up_s:.0f} s."
             except (ProgramFailed, LimitReached) as failure:
@@ -131,7 +130,7 @@ class ExternalDriver:
         self._turns.end(Usage(), "other")
         await self._held.aclose()
         if connection is not None:
-            seen = evidence.Seen(self.name, self._effects, connection.executed, connection.recorded_whole, self._login)
+            seen = evidence.Seen(self.name, self._effects, connection.server, self._login)
             await evidence.log_observed(agent, self._services, self._updates, seen)
 
     # ---- the program -------------------------------------------------------------
@@ -146,12 +145,12 @@ class ExternalDriver:
             await host.places.acquire()
         self._held.callback(host.places.release)
         self._effects = await self._held.enter_async_context(local(agent).commands.observed(agent.path, self.name))
-        self._meter = await host.meter(agent, self._profile, self._turns)
-        self._login = await host.login(self._profile, self._meter)
+        self._meter = await host.meter(agent, self._program, self._turns)
+        self._login = await host.login(self._program) if self._meter is None else None
         server = await host.serve(agent, self._profile, self._meter, self._login)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
         await connection.initialize()
-        self._steers = steering.is_offered(connection.features)
+        self._messages.offered(connection.features)
         earlier = await _earlier_session(agent, self._services)
         folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")
         self._session, continues = await open_session(
@@ -160,25 +159,14 @@ class ExternalDriver:
         known = ExternalSession(self.name, connection.version, self._session, "counted" if self._meter else "reported")
         await self._services.log.emit(agent.path, known)
         if continues:
-            self._sent = len(agent.conversation.history) - 1
+            self._messages.sent = len(agent.conversation.history) - 1
         elif earlier:
             text = f"{self.name} cannot continue its earlier session: it reads the conversation so far as text."
             await self._services.log.emit(agent.path, Notice(text, "warning"))
 
     # ---- prompts -----------------------------------------------------------------
 
-    def _unread(self) -> str:
-        """The messages of the history that the program has not read."""
-        history = self._agent.conversation.history
-        unread = [message for message in history[self._sent :] if message.role == "user" or not self._sent]
-        self._sent = len(history)
-        texts = [f"You said:\n{one.text}" if one.role == "assistant" else one.text for one in unread if one.text]
-        texts, self._left = [*self._left, *texts], []
-        if not self._agent.texts and self._agent.run == 1 and self._profile.prompt:
-            texts.insert(0, self._profile.prompt)
-        return "\n\n".join(texts)
-
-    async def _ask(self, text: str) -> RunResult:
+    async def _ask(self, parts: list[dict[str, Any]]) -> RunResult:
         """Send a prompt and wait for its end. Raises ProgramFailed, LimitReached."""
         if self._meter is not None:
             self._meter.problem = ""  # a refusal of the prompt before is answered by this one
@@ -187,7 +175,7 @@ class ExternalDriver:
         await agent.slot.start_parallel(1, on_machine=True)
         self._updates.prompted()
         self._heard = _now()
-        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
+        params = {"sessionId": self._session, "prompt": parts}
         self._prompt = asyncio.create_task(connection.request("session/prompt", params), name=f"prompt {agent.path}")
         await self._until_answered(self._prompt)
         try:
@@ -202,7 +190,7 @@ class ExternalDriver:
         self._prompt = None
         self._updates.end_open_calls()
         self._updates.flush()
-        self._sent = len(self._agent.conversation.history)
+        self._messages.sent = len(self._agent.conversation.history)
         if self._meter is None:
             usage = reported_usage(answer, self._updates.cost_usd, self._cost_usd)
             self._cost_usd = self._updates.cost_usd or self._cost_usd
@@ -212,7 +200,7 @@ class ExternalDriver:
 
     def _result_of(self, answer: Any) -> RunResult:
         text = self._close_prompt(answer)
-        stop = answer.get("stopReason") if isinstance(answer, dict) else None
+        stop = dict_in(answer).get("stopReason")
         if stop == "refusal":
             return self._failed("refusal", f"{self.name} refused to answer.")
         if stop == "max_turn_requests":
@@ -232,8 +220,9 @@ class ExternalDriver:
             await asyncio.wait([prompt, self._turns.limited], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             if self._turns.limited.done() and self._turns.phase == "work":
                 raise self._turns.limited.result()
-            if self._steers and self._turns.phase == "work" and not self._agent.inbox.empty() and self._connection:
-                await steering.pass_on(self._agent, self._services, self._connection, self._session, self._left)
+            steers = self._messages.steers and self._turns.phase == "work" and not self._agent.inbox.empty()
+            if steers and self._connection:
+                await self._messages.steer(self._connection, self._session)
             if self._questions.open:
                 self._heard = _now()
             if self._meter is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-import shutil
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from friday_cli.core.protocol.workspace import whole
 from friday_cli.core.tool_catalog import BASH, EDIT_FILE, WRITE_FILE
 from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.llm.models import catalog
-from friday_cli.system.beneath import WALK
-from friday_cli.system.safe_files import create_file
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
@@ -26,9 +23,9 @@ from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 from .connection import ProgramFailed
 from .login_folder import LoginFolder
 from .meter import Meter
-from .programs import KnownProgram, program_of
+from .programs import KnownProgram, how_to_install, program_of
 from .turns import Turns
-from .upstream import SERVICES, upstream_of
+from .upstream import upstream_of
 
 PASSED = ("PATH", "LANG", "LC_ALL", "TZ")
 """Variables of the person that a program gets."""
@@ -44,12 +41,11 @@ class ExternalAgents:
         self.places = asyncio.Semaphore(settings.external_agents.max_external)
         self._settings, self._env, self._folder = settings, env, folder
 
-    async def meter(self, agent: Agent, profile: Profile, turns: Turns) -> Meter | None:
+    async def meter(self, agent: Agent, program: KnownProgram, turns: Turns) -> Meter | None:
         """What counts the requests of an agent's program, open; None where Friday has no key for its service, so that it uses a login of its
         own. Raises ProgramFailed."""
-        assert profile.external is not None, "only for such a profile"
         try:
-            upstream = upstream_of(program_of(profile.external).wire, self._settings, self._env)
+            upstream = upstream_of(program.wire, self._settings, self._env)
         except FridayError as error:
             raise ProgramFailed(str(error)) from None
         if upstream is None:
@@ -59,33 +55,33 @@ class ExternalAgents:
         turns.counted = True
         return meter
 
-    async def login(self, profile: Profile, meter: Meter | None) -> LoginFolder | None:
-        """The folder with the login of a program, which it uses where its requests are not counted; None without one."""
-        assert profile.external is not None, "only for such a profile"
-        variable, place = program_of(profile.external).login_folder
-        if meter is not None or not variable:
-            return None
+    async def login(self, program: KnownProgram) -> LoginFolder | None:
+        """The folder with the login of a program whose requests are not counted; None without one."""
+        variable, place = program.login_folder
         path = Path(self._env.get(variable) or os.path.join(self._env.get("HOME", "/"), place))
-        return await asyncio.to_thread(lambda: LoginFolder(path) if path.is_dir() else None)
+        return await asyncio.to_thread(lambda: LoginFolder(path) if variable and path.is_dir() else None)
 
     async def serve(
         self, agent: Agent, profile: Profile, meter: Meter | None, login: LoginFolder | None
     ) -> ServerProcess:
         """Start the program of an agent. Raises ProgramFailed."""
         assert profile.external is not None, "only for such a profile"
-        program, home = program_of(profile.external), self._folder() / f"home-{agent.path}"
-        workspace = local(agent)
-        environ = self._environ(agent, program, home, counted=meter is not None)
-        environ |= {program.login_folder[0]: str(login.path)} if login is not None else {}
-        files = dict(program.files)
-        if meter is not None:
-            told = {"{url}": meter.url, "{token}": meter.token, "{model}": self._model(profile, program)}
-            environ |= {name: _filled(text, told) for name, text in program.metered_env.items()}
-            files |= {name: _filled(text, told) for name, text in program.metered_files.items()}
+        program, home, workspace = program_of(profile.external), self._folder() / f"home-{agent.path}", local(agent)
         try:
-            await asyncio.to_thread(_write, home, files)
+            if home.is_symlink():  # what a program without a sandbox left in its place
+                home.unlink()
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise ProgramFailed(f"The home of {profile.program} could not be prepared: {error.strerror}") from None
+        environ = self._environ(agent, program, home, counted=meter is not None)
+        environ |= {program.login_folder[0]: str(login.path)} if login is not None else {}
+        if meter is not None:
+            model = json.dumps(self._model(profile, program))[1:-1]  # some are told in JSON
+            told = {"{url}": meter.url, "{token}": meter.token, "{model}": model}
+            for name, text in program.metered.items():
+                for key, value in told.items():
+                    text = text.replace(key, value)
+                environ[name] = text
         writes = (home, *((login.path,) if login else ()), *(workspace.roots if _may_write(agent) else ()))
         confined = self._settings.sandbox.kind != "none"
         started = ServerProgram(
@@ -103,68 +99,21 @@ class ExternalAgents:
         try:
             return await workspace.serve(started, agent.path)
         except ToolError as error:
-            raise ProgramFailed(_not_started(profile, program, error)) from None
+            if "was not found" in error.message:
+                raise ProgramFailed(f"{profile.program} is not installed: {how_to_install(program)}") from None
+            raise ProgramFailed(f"{profile.program} could not be started: {error.message}") from None
 
     def _environ(self, agent: Agent, program: KnownProgram, home: Path, *, counted: bool) -> dict[str, str]:
         """The variables of a program without those that tell it of the meter. Its home is empty at first, so that no settings, hooks or rules of
         the person or the project count."""
-        passed = {name: self._env[name] for name in PASSED if name in self._env}
-        login = {name: self._env[name] for name in program.login_env if name in self._env and not counted}
-        own = {name: _filled(text, {"{home}": str(home)}) for name, text in program.env.items()}
+        names = PASSED if counted else (*PASSED, *program.login_env)
+        passed = {name: self._env[name] for name in names if name in self._env}
         depth = str(nesting_depth(self._env) + depth_of(agent.path) + 1)
-        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **own, **login}
+        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **program.env}
 
     def _model(self, profile: Profile, program: KnownProgram) -> str:
         """The model that a program is told: that of the profile, else the default of the service."""
-        return profile.model or catalog.default(SERVICES[program.wire]).rpartition("/")[2] or "default"
-
-
-def _filled(text: str, told: Mapping[str, str]) -> str:
-    for name, value in told.items():
-        text = text.replace(name, value)
-    return text
-
-
-def _write(home: Path, files: Mapping[str, str]) -> None:
-    """Write files of a program's home, which only this user can read. What the program left there in an earlier run is not trusted: a link
-    or another file in the place of a folder is replaced, and so is whatever is in the place of a file. Raises OSError."""
-    if home.is_symlink() or not home.is_dir():
-        home.unlink(missing_ok=True)
-        home.mkdir(parents=True, mode=0o700)
-    for name, text in files.items():
-        *above, last = name.split("/")
-        folder = os.open(home, WALK)
-        try:
-            for part in above:
-                below = _folder_in(folder, part)
-                os.close(folder)
-                folder = below
-            _remove(folder, last)
-            create_file(folder, last, text.encode(), None, lambda _: 0o600)
-        finally:
-            os.close(folder)
-
-
-def _folder_in(folder: int, name: str) -> int:
-    """A descriptor of the folder `name`, which is made where there is none. Raises OSError."""
-    try:
-        return os.open(name, WALK, dir_fd=folder)
-    except OSError:
-        _remove(folder, name)
-        os.mkdir(name, 0o700, dir_fd=folder)
-        return os.open(name, WALK, dir_fd=folder)
-
-
-def _remove(folder: int, name: str) -> None:
-    """Remove what is there under a name, and nothing that a link leads to. Raises OSError."""
-    try:
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(mode):
-        shutil.rmtree(name, dir_fd=folder)
-    else:
-        os.unlink(name, dir_fd=folder)
+        return profile.model or catalog.default(program.wire).rpartition("/")[2] or "default"
 
 
 def local(agent: Agent) -> LocalWorkspace:
@@ -179,15 +128,3 @@ def _may_write(agent: Agent) -> bool:
     """Whether the rights of an agent let it change files at all."""
     tools = agent.conversation.tools
     return agent.rules.effective_mode != "plan" and any(name in tools for name in (WRITE_FILE, EDIT_FILE, BASH))
-
-
-def _not_started(profile: Profile, program: KnownProgram, error: ToolError) -> str:
-    name = profile.program
-    if "was not found" in error.message:
-        how = (
-            f"npm i -g {program.package}"
-            if program.package
-            else f"put {os.path.basename(program.argv[0])} on your PATH"
-        )
-        return f"{name} is not installed: {how}"
-    return f"{name} could not be started: {error.message}"

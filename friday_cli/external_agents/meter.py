@@ -25,7 +25,7 @@ from friday_cli.llm.transport.endpoint import Endpoint
 from friday_cli.llm.transport.h11_server import ProtocolError, ServedConnection
 
 from .program_request import ProgramRequest, refusal
-from .provider import PricedModel
+from .provider import ExternalProvider
 from .turns import Turns
 from .upstream import Upstream
 from .usage import BYTES_PER_TOKEN, UsageReader
@@ -61,8 +61,8 @@ class Meter:
         """Requests that are answered now."""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sent: dict[str, int] = {}
-        """Bytes of the largest request of each model so far: what was sent before is not new."""
+        self._known: dict[str, set[int]] = {}
+        """The parts of requests that the service has in its cache, by model."""
         self._last_allowed = False
 
     async def open(self) -> None:
@@ -149,13 +149,15 @@ class Meter:
         agent, services, price = self._agent, self._services, self._upstream.price(asked.model)
         if agent.budget.left("cost") != float("inf") and price(Usage(input=1, output=1)) is None:
             return f"Friday: the price of {asked.model} is unknown, so the cost limit cannot be kept."
-        fresh = max(0, asked.size - self._sent.get(asked.model, 0)) // BYTES_PER_TOKEN
-        sent = Usage(input=fresh, cache_read=asked.size // BYTES_PER_TOKEN - fresh)
-        reader, held, reservation = UsageReader(), None, None
+        known = self._known.get(asked.model, ())
+        fresh = sum(size for part, size in asked.parts.items() if part not in known) // BYTES_PER_TOKEN
+        sent = Usage(input=fresh, cache_read=sum(asked.parts.values()) // BYTES_PER_TOKEN - fresh)
+        reader, held, reservation = UsageReader(self._upstream.wire), None, None
         try:
             reservation = await agent.budget.reserve(fresh, asked.most, price=price, waiting=agent.slot.waiting)
             if services.ledger is not None:
-                priced = PricedModel(self._upstream.name, asked.model, self._upstream.endpoint.rate_limit_key, price)
+                key = self._upstream.endpoint.rate_limit_key
+                priced = ExternalProvider(asked.model, self._upstream.name, key, price)
                 waiting, last = partial(agent.slot.waiting, "waiting_budget"), agent.budget.opened
                 held = await ledger.hold(
                     services.ledger, agent.path, priced, reservation, sent=sent, last=last, waiting=waiting
@@ -231,10 +233,16 @@ class Meter:
             found = msgspec.structs.replace(sent, output=reader.size // BYTES_PER_TOKEN, estimated=True)
         if asked.turn:
             self.problem = reader.problem
-        self._sent[asked.model] = max(asked.size, self._sent.get(asked.model, 0)) if found.cache_read else 0
-        if asked.turn:
             self._turns.context = found.context
-        return msgspec.structs.replace(found, cost_usd=self._upstream.price(asked.model)(found))
+        if found.cache_read or found.cache_write:
+            self._known.setdefault(asked.model, set()).update(asked.parts)
+        else:
+            self._known.pop(asked.model, None)
+        return (
+            found
+            if found.charged
+            else msgspec.structs.replace(found, cost_usd=self._upstream.price(asked.model)(found))
+        )
 
     def _sent_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a forwarded request: those of the program, with Friday's key in place of the token."""

@@ -8,45 +8,63 @@ from typing import Any, NamedTuple
 
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.extensions.profiles.profile import Wire
+from friday_cli.llm.transport.text import dict_in, dicts_in
 
-REPLY = 8_000
+from .usage import BYTES_PER_TOKEN
+
+REPLY = 16_000
 """Tokens of a reply to a request that sets no limit."""
+PICTURE = 1_500
+"""Tokens of a picture, however long its text is."""
 _LEAST_THINKING = 1024
 """Anthropic takes no smaller budget of thinking, and only one below the limit of the reply."""
-_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-_OPTIONS = (("generationConfig", "maxOutputTokens"), ("generation_config", "max_output_tokens"))
-"""Where Gemini has its limit: it reads both forms."""
+_PICTURES = pattern(r'(?:;base64,|"data": ")(?!JVBERi)[A-Za-z0-9+/=]{2000,}')
+"""The text of a picture in a request. PDF files, whose text begins as excluded here, have more tokens."""
 
-_PATHS = {
-    "anthropic": pattern(r"/v1/messages(/count_tokens)?"),
-    "openai": pattern(r"/v1/(chat/completions|completions|responses(/compact)?)"),
-    "gemini": pattern(r"/v1(beta|alpha)?/models/[\w.-]+:(generateContent|streamGenerateContent|countTokens)", re.A),
+_PATHS: dict[Wire, tuple[str, ...]] = {
+    "anthropic": ("/v1/messages", "/v1/messages/count_tokens"),
+    "openai": ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/responses/compact"),
+    "gemini": tuple(
+        f"/v1beta/models/MODEL:{verb}" for verb in ("generateContent", "streamGenerateContent", "countTokens")
+    ),
 }
-_ALLOWED = {
-    "anthropic": "/v1/messages and /v1/messages/count_tokens",
-    "openai": "/v1/chat/completions, /v1/completions, /v1/responses and /v1/responses/compact",
-    "gemini": "/v1beta/models/MODEL:generateContent, :streamGenerateContent and :countTokens",
+_OF_MODEL = pattern(r"/v1(?:beta|alpha)?/models/([\w.-]+):(\w+)", re.A)
+_Limit = tuple[str, str]
+"""A limit of the reply: the object of the request that has it ("": the request itself), and its name."""
+_LIMITS: dict[str, tuple[_Limit, ...]] = {
+    "/v1/chat/completions": (("", "max_completion_tokens"), ("", "max_tokens")),
+    "/v1/responses": (("", "max_output_tokens"),),
+    "/v1/responses/compact": (),  # takes none
 }
+"""Those that count at a path; at others it is `max_tokens`."""
+_GEMINI: tuple[_Limit, ...] = (("generationConfig", "maxOutputTokens"), ("generation_config", "max_output_tokens"))
+"""It reads both forms."""
+_ALL: tuple[_Limit, ...] = (("", "max_tokens"), ("", "max_completion_tokens"), ("", "max_output_tokens"), *_GEMINI)
+"""Lowered wherever they are: a gateway may read others than the service."""
 
 
 def refusal(wire: Wire, method: str, target: str) -> str:
     """Why a request is not one to a model, whatever is in it; "" if it is one."""
-    if method == "POST" and _PATHS[wire]().fullmatch(target.partition("?")[0]):
+    path = target.partition("?")[0]
+    if found := _OF_MODEL().fullmatch(path):
+        path = f"/v1beta/models/MODEL:{found[2]}"
+    if method == "POST" and path in _PATHS[wire]:
         return ""
-    return f"Only requests to a model are forwarded: POST to {_ALLOWED[wire]}."
+    return f"Only requests to a model are forwarded: POST to {', '.join(_PATHS[wire])}."
 
 
 class ProgramRequest(NamedTuple):
     """A request of the program. `turn`: it offers tools to the model, as each request of an agent's own work does; `free`: it only counts
-    tokens. `most` is the longest reply that it asks for, in tokens."""
+    tokens. `most` is the longest reply that it asks for, in tokens. `parts` has the bytes of its parts, each of which the service may know
+    from an earlier request, by the hash of the part."""
 
-    path: str
     model: str
-    size: int
     most: int
     turn: bool
     free: bool
     fields: dict[str, Any]
+    limits: tuple[_Limit, ...]
+    parts: dict[int, int]
 
     @staticmethod
     def read(target: str, body: bytes) -> ProgramRequest | None:
@@ -58,21 +76,32 @@ class ProgramRequest(NamedTuple):
         if not isinstance(fields, dict):
             return None
         path = target.partition("?")[0]
-        model = path.partition("/models/")[2].partition(":")[0] or fields.get("model") or ""
+        named = _OF_MODEL().fullmatch(path)
         free = path.endswith(("/count_tokens", ":countTokens"))
-        given = [fields.get(key) for key in _LIMITS]
-        given += [part.get(key) for name, key in _OPTIONS if isinstance(part := fields.get(name), dict)]
-        most = 0 if free else max((limit for limit in given if type(limit) is int and limit > 0), default=REPLY)
-        turn = not free and _offers_tools(fields)
-        return ProgramRequest(path, str(model), len(body), most, turn=turn, free=free, fields=fields)
+        limits = _LIMITS.get(path, (("", "max_tokens"),))
+        if named:  # first the form that it uses itself
+            limits = tuple(sorted(_GEMINI, key=lambda one: not isinstance(fields.get(one[0]), dict)))
+        given = [value for one in limits if _is_limit(value := _value(fields, one))]
+        return ProgramRequest(
+            str(named[1] if named else fields.get("model") or ""),
+            0 if free else max(given, default=REPLY),
+            turn=not free and _offers_tools(fields),
+            free=free,
+            fields=fields,
+            limits=limits,
+            parts=_parts(fields),
+        )
 
     def limited(self, output: int) -> bytes:
         """The body for a reply of at most `output` tokens."""
-        changed = self.fields | _lowered(self.fields, _LIMITS, output)
-        for name, key in _OPTIONS:
-            if isinstance(part := changed.get(name), dict):
-                changed[name] = part | _lowered(part, (key,), output)
-        self._add_limit(changed, output)
+        changed = dict(self.fields)
+        given = [one for one in _ALL if _value(changed, one) is not None]
+        if not any(_value(changed, one) for one in self.limits):
+            given += self.limits[:1]
+        for name, key in given:
+            value = _value(changed, (name, key))
+            lower = min(value, output) if _is_limit(value) else output
+            changed |= {name: dict_in(changed.get(name)) | {key: lower}} if name else {key: lower}
         thinking = changed.get("thinking")
         if isinstance(thinking, dict) and _is_limit(thinking.get("budget_tokens")):
             if output <= _LEAST_THINKING:
@@ -81,34 +110,26 @@ class ProgramRequest(NamedTuple):
                 changed["thinking"] = thinking | {"budget_tokens": max(_LEAST_THINKING, output // 2)}
         return json.dumps(changed).encode()
 
-    def _add_limit(self, changed: dict[str, Any], output: int) -> None:
-        """Add the limit that the service reads at this path, if it is not there."""
-        if "/models/" in self.path:
-            if not any(isinstance(part := changed.get(name), dict) and part.get(key) for name, key in _OPTIONS):
-                name, key = next((one for one in _OPTIONS if isinstance(changed.get(one[0]), dict)), _OPTIONS[0])
-                changed[name] = (changed.get(name) or {}) | {key: output}
-            return
-        keys = {
-            "/v1/chat/completions": ("max_completion_tokens", "max_tokens"),
-            "/v1/responses": ("max_output_tokens",),
-            "/v1/responses/compact": (),  # takes none
-        }.get(self.path, ("max_tokens",))
-        if keys and not any(changed.get(key) for key in keys):
-            changed[keys[0]] = output
+
+def _value(fields: dict[str, Any], limit: _Limit) -> Any:
+    name, key = limit
+    return (dict_in(fields.get(name)) if name else fields).get(key)
 
 
 def _is_limit(value: Any) -> bool:
     return type(value) is int and value > 0
 
 
-def _lowered(fields: dict[str, Any], keys: tuple[str, ...], output: int) -> dict[str, Any]:
-    """The limits among `fields`, each at most `output`."""
-    given = {key: fields[key] for key in keys if fields.get(key) is not None}
-    return {key: min(value, output) if _is_limit(value) else output for key, value in given.items()}
+def _parts(fields: dict[str, Any]) -> dict[int, int]:
+    found = {}
+    for name, value in fields.items():
+        for part in value if isinstance(value, list) else (value,):
+            text = json.dumps(part)
+            rest, pictures = _PICTURES().subn("", text)
+            found[hash((name, text))] = len(rest) + pictures * PICTURE * BYTES_PER_TOKEN
+    return found
 
 
 def _offers_tools(fields: dict[str, Any]) -> bool:
     """Whether a request offers tools to its model: in its own list, or in an item of its input, as newer models of OpenAI take them."""
-    items = fields.get("input")
-    rows = items if isinstance(items, list) else []
-    return bool(fields.get("tools")) or any(isinstance(row, dict) and row.get("tools") for row in rows)
+    return bool(fields.get("tools")) or any(row.get("tools") for row in dicts_in(fields.get("input")))

@@ -1,14 +1,15 @@
-"""The programs that Friday knows how to start as external agents: how each is called, and what it is told through its environment
-and the files of its home. Tried versions are those of `tests/counterparts`."""
+"""The programs that Friday knows how to start as external agents: how each is called, and what it is told through its environment.
+Tried versions are those of `tests/counterparts`."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import msgspec
 
-from friday_cli.extensions.profiles.profile import ExternalAgent, Wire
+from friday_cli.extensions.profiles.profile import ExternalAgent, Profile, Wire
 
 
 class KnownProgram(msgspec.Struct, frozen=True):
@@ -22,13 +23,11 @@ class KnownProgram(msgspec.Struct, frozen=True):
     careful_mode: str = ""
     """Another mode for agents in mode `ask` or `plan`: it asks nothing in the usual one."""
     env: dict[str, str] = {}
-    """Always set for it; `{home}` is replaced by its home."""
-    files: dict[str, str] = {}
-    """Files of its home, always."""
-    metered_env: dict[str, str] = {}
-    """Set for it where its requests are counted. `{url}`, `{token}` and `{model}` are replaced, as in `metered_files`."""
-    metered_files: dict[str, str] = {}
-    """Files of its home where its requests are counted; they replace those of `files`."""
+    """Always set for it."""
+    metered: dict[str, str] = {}
+    """Set for it where its requests are counted: `{url}`, `{token}` and `{model}` are replaced."""
+    login: tuple[str, ...] = ()
+    """The arguments with which it logs in, in a terminal; () where it cannot use a login here."""
     login_env: tuple[str, ...] = ()
     """Variables of the person with a login, which only this program gets, where its requests are not counted."""
     login_folder: tuple[str, str] = ("", "")
@@ -37,7 +36,7 @@ class KnownProgram(msgspec.Struct, frozen=True):
     @property
     def told_model(self) -> bool:
         """Whether it is told its model with the address of the meter."""
-        return any("{model}" in text for text in (*self.metered_env.values(), *self.metered_files.values()))
+        return any("{model}" in text for text in self.metered.values())
 
 
 _OPENCODE = {
@@ -56,17 +55,25 @@ _OPENCODE_METERED = _OPENCODE | {
     "model": "friday/{model}",
     "small_model": "friday/{model}",
 }
-_CODEX_METERED = """\
-model_provider = "friday"
-model = "{model}"
-
-[model_providers.friday]
-name = "friday"
-base_url = "{url}/v1"
-env_key = "FRIDAY_METER_TOKEN"
-wire_api = "responses"
-"""
-_GEMINI = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
+_CODEX_METERED = {
+    "model": "{model}",
+    "model_provider": "friday",
+    "model_providers": {
+        "friday": {
+            "name": "friday",
+            "base_url": "{url}/v1",
+            "env_key": "FRIDAY_METER_TOKEN",
+            "wire_api": "responses",
+        }
+    },
+}
+_BY_WIRE: dict[Wire, dict[str, str]] = {
+    "none": {},
+    "anthropic": {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{token}"},
+    "openai": {"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_KEY": "{token}"},
+    "gemini": {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{token}"},
+}
+"""The variables with the address and the key of a service that most programs read."""
 
 PROGRAMS: dict[str, KnownProgram] = {
     "claude-code": KnownProgram(
@@ -75,7 +82,8 @@ PROGRAMS: dict[str, KnownProgram] = {
         "anthropic",
         "default",
         env={"IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
-        metered_env={"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{token}"},
+        metered=_BY_WIRE["anthropic"],
+        login=("--cli", "auth", "login"),
         login_env=("CLAUDE_CODE_OAUTH_TOKEN",),
         login_folder=("CLAUDE_CONFIG_DIR", ".claude"),
     ),
@@ -85,8 +93,8 @@ PROGRAMS: dict[str, KnownProgram] = {
         "openai",
         "agent-full-access",  # its own sandbox does not work inside Friday's
         "read-only",
-        metered_env={"FRIDAY_METER_TOKEN": "{token}"},
-        metered_files={".codex/config.toml": _CODEX_METERED},
+        metered={"FRIDAY_METER_TOKEN": "{token}", "CODEX_CONFIG": json.dumps(_CODEX_METERED)},
+        login=("login",),
         login_folder=("CODEX_HOME", ".codex"),
     ),
     "gemini": KnownProgram(
@@ -94,11 +102,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         "@google/gemini-cli",
         "gemini",
         "default",
-        files={".gemini/settings.json": json.dumps(_GEMINI)},
-        metered_env={"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{token}"},
-        metered_files={
-            ".gemini/settings.json": json.dumps(_GEMINI | {"security": {"auth": {"selectedType": "gemini-api-key"}}})
-        },
+        metered=_BY_WIRE["gemini"],
     ),
     "opencode": KnownProgram(
         ("opencode", "acp"),
@@ -107,18 +111,16 @@ PROGRAMS: dict[str, KnownProgram] = {
         env={
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_CONFIG": "{home}/opencode.json",
+            "OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE),
         },
-        files={"opencode.json": json.dumps(_OPENCODE)},
-        metered_files={"opencode.json": json.dumps(_OPENCODE_METERED)},
+        metered={"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE_METERED)},
     ),
     "qwen-code": KnownProgram(
-        ("qwen", "--acp"),
+        ("qwen", "--acp", "--auth-type", "openai"),
         "@qwen-code/qwen-code",
         "openai",
         "default",
-        metered_env={"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_KEY": "{token}", "OPENAI_MODEL": "{model}"},
-        metered_files={".qwen/settings.json": json.dumps({"security": {"auth": {"selectedType": "openai"}}})},
+        metered=_BY_WIRE["openai"] | {"OPENAI_MODEL": "{model}"},
     ),
 }
 
@@ -127,10 +129,21 @@ def program_of(external: ExternalAgent) -> KnownProgram:
     """The program of a profile. One that the user describes is told the meter's address by its wire."""
     if external.name:
         return PROGRAMS[external.name]
-    base, key = _BY_WIRE.get(external.wire, ("", ""))
-    path = "/v1" if external.wire == "openai" else ""
-    told = {base: f"{{url}}{path}", key: "{token}"} if base else {}
-    return KnownProgram(external.argv, "", external.wire, metered_env=told)
+    return KnownProgram(external.argv, "", external.wire, metered=_BY_WIRE[external.wire])
+
+
+def how_to_install(program: KnownProgram) -> str:
+    """What to type, or to do."""
+    return f"npm i -g {program.package}" if program.package else f"put {os.path.basename(program.argv[0])} on your PATH"
+
+
+def how_to_log_in(profile: Profile) -> str:
+    """What to type where a program of `profile` has no login."""
+    assert profile.external is not None, "only for such a profile"
+    program = program_of(profile.external)
+    if program.login:
+        return f"friday profiles login {profile.name}"
+    return "set its key in `env` of the profile" if program.wire == "none" else f"friday auth set {program.wire}"
 
 
 def is_installed(external: ExternalAgent, path: str | None) -> bool:
@@ -142,15 +155,5 @@ def readiness(external: ExternalAgent, path: str | None) -> str:
     """What a program is for `friday profiles`: its name and that it is installed in the folders of `path`, or how to install it. It is not
     started."""
     program = program_of(external)
-    name = program.argv[0].rpartition("/")[2]
-    if is_installed(external, path):
-        return f"{name}, ready"
-    return f"{name}, not installed" + (f": npm i -g {program.package}" if program.package else "")
-
-
-_BY_WIRE: dict[Wire, tuple[str, str]] = {
-    "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
-    "gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
-}
-"""The variables with the address and the key of a service that most programs read."""
+    name = os.path.basename(program.argv[0])
+    return f"{name}, ready" if is_installed(external, path) else f"{name}, not installed: {how_to_install(program)}"

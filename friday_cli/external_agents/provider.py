@@ -14,31 +14,22 @@ WINDOW = 10_000_000
 
 
 class ExternalProvider:
-    """Implements `Provider` for the program `program`, which sends its own requests."""
+    """Implements `Provider` for the program or the model `model`, to which a program sends its requests. `cost` prices them where the service
+    `name` counts them by `key`; Friday itself sends nothing, which costs nothing."""
 
-    def __init__(self, program: str) -> None:
-        self.name, self.model = EXTERNAL, program
+    def __init__(
+        self,
+        model: str,
+        name: str = EXTERNAL,
+        key: str = "",
+        cost: Callable[[Usage], float | None] = lambda usage: 0.0,
+    ) -> None:
+        self.name, self.model, self.cost = name, model, cost
         self.window, self.max_output = WINDOW, 1
-        self.rate_limit_key, self.badge = f"{EXTERNAL}-{program}", ""
+        self.rate_limit_key, self.badge = key or f"{EXTERNAL}-{model}", ""
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Raises ProviderError: nothing is sent to a program's model by Friday."""
         for _ in range(0):
             yield NoteChunk("")  # makes this a generator
         raise ProviderError("config", f"{self.model} runs another program, which sends its own requests.")
-
-    def cost(self, usage: Usage) -> float | None:
-        """Always 0: nothing is sent. What the program sends is priced request by request."""
-        return 0.0
-
-
-class PricedModel(ExternalProvider):
-    """A model of a service that a program uses through the meter. `price` is its cost function."""
-
-    def __init__(self, service: str, model: str, key: str, price: Callable[[Usage], float | None]) -> None:
-        super().__init__(model)
-        self.name, self.rate_limit_key, self._price = service, key, price
-
-    def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None for an unknown price."""
-        return self._price(usage)

@@ -23,6 +23,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.diff import difference
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import BASH, EXTERNAL, READ_FILE, TOOLS, WRITE_FILE
+from friday_cli.llm.transport.text import dict_in, dicts_in
 
 from .updates import Updates, bounded, command_of, paths_of
 
@@ -64,20 +65,19 @@ class Questions:
 
     async def permission(self, params: dict[str, Any]) -> dict[str, Any]:
         """The answer to `session/request_permission`."""
-        given = params.get("toolCall")
-        fields: dict[str, Any] = given if isinstance(given, dict) else {}
+        fields = dict_in(params.get("toolCall"))
         ident = str(fields.get("toolCallId") or "")[:200]
         known = self._updates.calls.get(ident)
         merged = {**(known.fields if known else {}), **bounded(fields)}
-        options = params.get("options")
-        rows = [row for row in options if isinstance(row, dict)] if isinstance(options, list) else []
         self.open += 1
         try:
             reason = await self._refusal(self._updates.call_id(ident), merged)
         finally:
             self.open -= 1
         wanted = "reject_once" if reason else "allow_once"
-        chosen = next((row.get("optionId") for row in rows if row.get("kind") == wanted), None)
+        chosen = next(
+            (row.get("optionId") for row in dicts_in(params.get("options")) if row.get("kind") == wanted), None
+        )
         if chosen is None:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": chosen}}
@@ -100,15 +100,15 @@ class Questions:
 
     def _as_our_calls(self, fields: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """What the program wants to do, as calls of Friday's tools: one for each file."""
-        kind, raw = fields.get("kind"), fields.get("rawInput")
+        kind, url = fields.get("kind"), dict_in(fields.get("rawInput")).get("url")
         if kind == "execute" and (command := command_of(fields)):
             return [(BASH, {"command": command})]
         paths = paths_of(fields)
         if kind in ("edit", "delete", "move") and paths:
-            return [(WRITE_FILE, {"path": path, "content": _new_text(fields, path)}) for path in paths]
+            news = {path: "".join(new for _, new in _changes(fields, path)) for path in paths}
+            return [(WRITE_FILE, {"path": path, "content": new}) for path, new in news.items()]
         if kind in ("read", "search") and paths:
             return [(READ_FILE, {"path": path}) for path in paths]
-        url = raw.get("url") if isinstance(raw, dict) else None
         if kind == "fetch" and isinstance(url, str):
             return [(WEB_FETCH, {"url": url})]
         title = str(fields.get("title") or kind or "an unnamed action")
@@ -138,16 +138,10 @@ class Questions:
         self._services.log.emit_soon(self._agent.path, ToolFinished(call_id, tool, "denied", text=reason))
 
 
-def _new_text(fields: dict[str, Any], path: str) -> str:
-    """The content that a file would have, as far as the program shows it."""
-    return "".join(new for _, new in _changes(fields, path))
-
-
 def _changes(fields: dict[str, Any], path: str) -> list[tuple[str, str]]:
     """What would be replaced in a file, and by what, as far as the program shows it; "" stands for the whole file."""
-    content = fields.get("content")
-    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
-    texts = [(row.get("oldText") or "", row.get("newText")) for row in rows if row.get("path") == path]
+    rows = [row for row in dicts_in(fields.get("content")) if row.get("path") == path]
+    texts = [(row.get("oldText") or "", row.get("newText")) for row in rows]
     return [(old, new) for old, new in texts if isinstance(old, str) and isinstance(new, str)]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.extensions.profiles.profile import Profile
 from friday_cli.jsonrpc.connection import RpcError
+from friday_cli.llm.transport.text import dict_in, dicts_in
 
 from .connection import SESSION_S, AcpConnection, ProgramFailed
 from .programs import program_of
@@ -29,7 +30,7 @@ async def open_session(
         answer = await connection.request("session/new", place, SESSION_S)
     except RpcError as error:
         raise ProgramFailed(f"{profile.program} did not open a session: {sanitize_line(error.message, 300)}") from None
-    ident = answer.get("sessionId") if isinstance(answer, dict) else None
+    ident = dict_in(answer).get("sessionId")
     if not isinstance(ident, str) or not ident:
         raise ProgramFailed(f"{profile.program} opened a session without an id.")
     await _choose(connection, profile, ident, answer, counted=counted, careful=careful)
@@ -38,10 +39,8 @@ async def open_session(
 
 def _ways_to_continue(features: dict[str, Any]) -> list[str]:
     """The methods by which a program continues an earlier session, the best first."""
-    offered = features.get("agentCapabilities")
-    offered = offered if isinstance(offered, dict) else {}
-    sessions = offered.get("sessionCapabilities")
-    resumes = isinstance(sessions, dict) and sessions.get("resume") is not None
+    offered = dict_in(features.get("agentCapabilities"))
+    resumes = dict_in(offered.get("sessionCapabilities")).get("resume") is not None
     return [*(["session/resume"] if resumes else []), *(["session/load"] if offered.get("loadSession") is True else [])]
 
 
@@ -52,13 +51,11 @@ async def _choose(
     assert profile.external is not None, "only for such a profile"
     program = program_of(profile.external)
     mode = (careful and program.careful_mode) or program.mode
-    given: dict[str, Any] = answer if isinstance(answer, dict) else {}
-    modes = given.get("modes")
-    if mode and isinstance(modes, dict) and modes.get("currentModeId") != mode:
+    modes = dict_in(dict_in(answer).get("modes"))
+    if mode and modes and modes.get("currentModeId") != mode:
         await _set(connection, "session/set_mode", {"sessionId": session, "modeId": mode}, f"the mode {mode}")
     if (wanted := profile.model) and not (counted and program.told_model):
-        rows = given.get("configOptions")
-        options = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        options = dicts_in(dict_in(answer).get("configOptions"))
         option = next((row for row in options if row.get("category") == "model"), None)
         method, params = "session/set_model", {"sessionId": session, "modelId": wanted}
         if option is not None:

@@ -12,8 +12,10 @@ from friday_cli.core.protocol.events import MessageAdded, TextDelta, ThinkingDel
 from friday_cli.core.protocol.messages import Message, ResultStatus, Text
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.llm.transport.text import dict_in, dicts_in
 
 from .turns import Turns
+from .usage import count
 
 REPORTED = "{kind} (reported)"
 """The name in the log of a call that the program says it makes."""
@@ -62,8 +64,6 @@ class Updates:
         self.calls: dict[str, ReportedCall] = {}
         self.commands: list[tuple[str, str]] = []
         """The commands that it says it ran, each with its status."""
-        self.reports: list[tuple[str, str]] = []
-        """The same commands, each with its line of the receipt."""
         self.changed: dict[str, None] = {}
         """The files that it says it changed."""
         self.cost_usd: float | None = None
@@ -82,8 +82,7 @@ class Updates:
         """One update; an unknown or wrong one says nothing."""
         kind = update.get("sessionUpdate")
         if kind in ("agent_message_chunk", "agent_thought_chunk"):
-            content = update.get("content")
-            text = content.get("text") if isinstance(content, dict) else None
+            text = dict_in(update.get("content")).get("text")
             if isinstance(text, str) and text:
                 self._begin_request()
                 self._say(text) if kind == "agent_message_chunk" else self._think(text)
@@ -153,8 +152,7 @@ class Updates:
         facts = ToolFacts()
         if call.kind == "execute" and (command := command_of(call.fields)):
             self.commands.append((command, status))
-            self.reports.append((command, f"ran {sanitize_line(command, 300)} -> {status}"))
-            facts = ToolFacts(reported=(self.reports[-1][1],))
+            facts = ToolFacts(reported=(ran(command, status),))
         elif call.kind in ("edit", "delete", "move") and status == "ok":
             paths = paths_of(call.fields)
             self.changed |= dict.fromkeys(paths)
@@ -171,10 +169,9 @@ class Updates:
                 self._end(call, "cancelled")
 
     def _usage(self, update: dict[str, Any]) -> None:
-        used, cost = update.get("used"), update.get("cost")
-        if isinstance(used, int) and 0 <= used < 10**9:
-            self._turns.context = used
-        amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency", "USD") == "USD" else None
+        cost = dict_in(update.get("cost"))
+        self._turns.context = count(update, "used") or self._turns.context
+        amount = cost.get("amount") if cost.get("currency", "USD") == "USD" else None
         if isinstance(amount, int | float) and 0 <= amount < 10**6:
             self.cost_usd = float(amount)
 
@@ -185,10 +182,15 @@ def bounded(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kept.items() if value is not None}
 
 
+def ran(command: str, status: str) -> str:
+    """The line of the receipt for a command that the program says it ran."""
+    return f"ran {sanitize_line(command, 300)} -> {status}"
+
+
 def command_of(fields: dict[str, Any]) -> str:
     """The command line of a call, "" if it names none."""
-    raw = fields.get("rawInput")
-    command = raw.get("command", raw.get("cmd")) if isinstance(raw, dict) else None
+    raw = dict_in(fields.get("rawInput"))
+    command = raw.get("command", raw.get("cmd"))
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         import shlex
 
@@ -203,22 +205,15 @@ def command_of(fields: dict[str, Any]) -> str:
 
 def paths_of(fields: dict[str, Any]) -> list[str]:
     """The files that a call names."""
-    found: list[object] = []
-    content, locations, raw = fields.get("content"), fields.get("locations"), fields.get("rawInput")
-    for rows, key in ((content, "path"), (locations, "path")):
-        found += [row.get(key) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    if not any(found) and isinstance(raw, dict):
-        found += [raw.get(key) for key in ("file_path", "filePath", "path", "absolute_path")]
-        changes = raw.get("changes")
-        found += list(changes) if isinstance(changes, dict) else []
+    raw, rows = dict_in(fields.get("rawInput")), (*dicts_in(fields.get("content")), *dicts_in(fields.get("locations")))
+    found = [row.get("path") for row in rows]
+    if not any(found):
+        found = [raw.get(key) for key in ("file_path", "filePath", "path", "absolute_path")]
+        found += dict_in(raw.get("changes"))
     return list(dict.fromkeys(path for path in found if isinstance(path, str) and path))[:100]
 
 
 def _output(fields: dict[str, Any]) -> str:
     """What a call printed or returned, as the program says."""
-    content, texts = fields.get("content"), []
-    for row in content if isinstance(content, list) else ():
-        inner = row.get("content") if isinstance(row, dict) else None
-        if isinstance(inner, dict) and isinstance(inner.get("text"), str):
-            texts.append(inner["text"])
-    return sanitize("\n".join(texts))[:OUTPUT_CHARS]
+    texts = [dict_in(row.get("content")).get("text") for row in dicts_in(fields.get("content"))]
+    return sanitize("\n".join(text for text in texts if isinstance(text, str)))[:OUTPUT_CHARS]

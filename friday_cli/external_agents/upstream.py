@@ -15,8 +15,6 @@ from friday_cli.llm.models.factory import cost_function
 from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.transport.endpoint import Endpoint
 
-SERVICES: dict[Wire, str] = {"anthropic": "anthropic", "openai": "openai", "gemini": "gemini"}
-"""The service whose key pays for the requests of a wire."""
 _KEY_HEADERS: dict[Wire, str] = {"anthropic": "x-api-key", "openai": "authorization", "gemini": "x-goog-api-key"}
 
 
@@ -39,11 +37,11 @@ class Upstream(msgspec.Struct, frozen=True):
 
 
 def upstream_of(wire: Wire, settings: Settings, env: Mapping[str, str]) -> Upstream | None:
-    """The service for the requests of a wire; None if Friday has no key for it: the program then uses a login of its own, which Friday
+    """The service for the requests of a wire, which has its name; None if Friday has no key for it: the program then uses a login of its own, which Friday
     does not touch. Raises FridayError for a key that cannot be read."""
     if wire == "none":
         return None
-    service = find_service(SERVICES[wire], settings.providers, env)
+    service = find_service(wire, settings.providers, env)
     key = find_key(service, env)
     if (key is None and service.official) or service.settings.platform:
         return None

@@ -57,7 +57,7 @@ class _Channel:
         if self._stream.unsent + len(data) > MOST_WAITING:
             self._full()
             raise OSError("the server does not read its input")
-        self._stream.send(data)
+        self._stream.write(data)
 
 
 class _OpenDocument:

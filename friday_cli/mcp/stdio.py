@@ -55,7 +55,7 @@ async def stdio_transport(
         with suppress(OSError, anyio.ClosedResourceError):
             async for message in sent:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await server.write(text.encode() + b"\n")
+                await server.write_all(text.encode() + b"\n")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)

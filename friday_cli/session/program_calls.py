@@ -8,7 +8,7 @@ from uuid import uuid4
 from friday_cli.agents.caller import Caller, CallerProvider, model_below
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.protocol.messages import Image, ToolCall
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 
@@ -51,12 +51,18 @@ class ProgramCalls:
             caller.budget = None
         return call.id
 
-    async def delegate(self, profile: str, task: str, title: str, **limits: Any) -> RunResult:
-        """Let the main agent delegate a task to a sub-agent, and wait for its end. `limits` are arguments of the call. Raises
-        FridayError if it is not started."""
+    async def delegate(
+        self, profile: str, task: str, title: str, images: tuple[Image, ...] = (), **limits: Any
+    ) -> RunResult:
+        """Let the main agent delegate a task to a sub-agent, and wait for its end. `images` are attached to the task, `limits` are
+        arguments of the call. Raises FridayError if it is not started."""
         known = {summary.path for summary in self._parts.tree.below("a")}
         given = {name: value for name, value in limits.items() if value is not None}
-        await self.call(DELEGATE_TASK, {"profile": profile, "task": task, **given}, title)
+        self._caller.images = images
+        try:
+            await self.call(DELEGATE_TASK, {"profile": profile, "task": task, **given}, title)
+        finally:
+            self._caller.images = ()
         started = [summary.end for summary in self._parts.tree.below("a") if summary.path not in known]
         if not started or started[0] is None:
             results = [one for message in self._main.agent.conversation.history for one in message.results]

@@ -47,42 +47,39 @@ def _tried(name: str) -> int:
             ("is refused at its limit", ["--mode", "auto", "--max-turns", "1"], _limited),
         ):
             home = Path(folder) / what.replace(" ", "-")
-            home.mkdir()
             problems = _run(name, home, argv, check)
             code |= bool(problems)
             print(f"  {name} {what}: {'; '.join(problems) or 'yes'}", flush=True)
     return code
 
 
-def _run(name: str, home: Path, argv: list[str], check: Any) -> list[str]:
+def world(name: str, home: Path, url: str, front: str = "") -> tuple[Path, dict[str, str]]:
+    """A project, and the environment of a home whose services are at `url` and whose profile of the program has `front` too."""
     project = home / "project"
-    project.mkdir()
+    project.mkdir(parents=True)
     (project / "a.txt").write_text("one\n")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@t"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], cwd=project, check=True)
+    settings = f'[providers.anthropic]\nbase_url = "{url}"\n[providers.openai]\nbase_url = "{url}/v1"\n'
+    settings += f'[providers.gemini]\nbase_url = "{url}/v1beta/openai"\n'
+    (home / "config.toml").write_text(settings)
+    (home / "profiles").mkdir()
+    page = f"---\nname: {name}\ndescription: x\nexternal: {name}\n{front}---\nDo it.\n"
+    (home / "profiles" / f"{name}.md").write_text(page)
+    env = {**os.environ, "FRIDAY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return project, env | dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
+
+
+def asking(name: str, *argv: str) -> list[str]:
+    """The command that asks the program."""
+    return [sys.executable, "-m", "friday_cli", "ask", "--profile", name, "-f", "json", *argv]
+
+
+def _run(name: str, home: Path, argv: list[str], check: Any) -> list[str]:
     with agents_model("printf 'made\\n' > made.txt") as model:
-        settings = f'[providers.anthropic]\nbase_url = "{model.url}"\n[providers.openai]\nbase_url = "{model.url}/v1"\n'
-        settings += f'[providers.gemini]\nbase_url = "{model.url}/v1beta/openai"\n'
-        (home / "config.toml").write_text(settings)
-        (home / "profiles").mkdir()
-        page = f"---\nname: {name}\ndescription: x\nexternal: {name}\n{MODEL.get(name, '')}---\nDo it.\n"
-        (home / "profiles" / f"{name}.md").write_text(page)
-        env = {**os.environ, "FRIDAY_HOME": str(home), "PYTHONPATH": str(ROOT)}
-        env |= dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
-        command = [
-            sys.executable,
-            "-m",
-            "friday_cli",
-            "ask",
-            "--profile",
-            name,
-            "-f",
-            "json",
-            "--timeout",
-            "150",
-            *argv,
-        ]
+        project, env = world(name, home, model.url, MODEL.get(name, ""))
+        command = asking(name, "--timeout", "150", *argv)
         begun = time.monotonic()
         ran = subprocess.run(
             [*command, "Write written.txt, and run the command."], cwd=project, env=env, capture_output=True, text=True, check=False
@@ -90,7 +87,7 @@ def _run(name: str, home: Path, argv: list[str], check: Any) -> list[str]:
         took = time.monotonic() - begun
         before = model.work + model.others
         time.sleep(2)
-        left = _processes(str(home))
+        left = processes(str(home))
         problems = [f"left running: {left}"] if left else []
         problems += [f"{model.work + model.others - before} requests after its end"] * (
             model.work + model.others > before
@@ -138,7 +135,7 @@ def _limited(agent: dict[str, Any], model: Any, document: dict[str, Any]) -> lis
     return problems + [f"ended as {agent['stop_reason']}"] * (agent["stop_reason"] != "iterations")
 
 
-def _processes(text: str) -> list[str]:
+def processes(text: str) -> list[str]:
     """The command lines of processes that name a folder, or work in it."""
     found = []
     for pid in (name for name in os.listdir("/proc") if name.isdigit()):

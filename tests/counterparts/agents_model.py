@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from tests.counterparts.peer_model import _chat, _messages
+from tests.counterparts.peer_model import Call, chat, messages
 from tests.servers.loopback_server import Handler, serving
 
 WRITERS = ("Write", "write", "write_file")
@@ -18,7 +18,6 @@ SHELLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", 
 INPUT, OUTPUT = 100, 20
 """Tokens of each reply."""
 _ids = itertools.count(1)
-Call = tuple[str, dict[str, Any]]
 
 
 class AgentsModel(ThreadingHTTPServer):
@@ -79,7 +78,7 @@ class _Handler(Handler):
             return
         text, call = self.server.reply(body)
         if "/messages" in path:
-            self.answer(_messages(text, call, model), kind="text/event-stream")
+            self.answer(messages(text, [call] if call else [], model), kind="text/event-stream")
         elif "/responses" in path:
             self.answer(_responses(text, call, model), kind="text/event-stream")
         elif "enerateContent" in path:
@@ -89,7 +88,7 @@ class _Handler(Handler):
             else:
                 self.answer(document)
         else:
-            self.answer(_chat(text, call, model), kind="text/event-stream")
+            self.answer(chat(text, [call] if call else [], model), kind="text/event-stream")
 
 
 def _responses(text: str, call: Call | None, model: str) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import Any
 
 from tests.servers.loopback_server import Handler, serving
 
-Step = tuple[str, dict[str, Any]] | Callable[[list[str]], tuple[str, dict[str, Any]]]
+Call = tuple[str, dict[str, Any]]
+"""A tool, and its arguments."""
+Step = Call | Callable[[list[str]], Call]
 """A tool with its arguments, or a function that makes them from the results so far."""
 _ids = itertools.count(1)
 
@@ -33,17 +35,17 @@ class PeerModel(ThreadingHTTPServer):
         self.tools: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
-    def reply(self, body: dict[str, Any]) -> tuple[str, tuple[str, dict[str, Any]] | None]:
-        """The text and the call that answer a request."""
+    def reply(self, body: dict[str, Any]) -> tuple[str, Sequence[Call]]:
+        """The text and the calls that answer a request."""
         names = [t.get("name") or t.get("function", {}).get("name", "") for t in body.get("tools") or ()]
         if not any(name.endswith("delegate_task") for name in names):
-            return "ok", None
+            return "ok", ()
         self.tools, self.results = names, _results(body["messages"])
         if len(self.results) >= len(self.steps):
-            return "All done.", None
+            return "All done.", ()
         step = self.steps[len(self.results)]
         wanted, arguments = step(self.results) if callable(step) else step
-        return "", (next(name for name in names if name.endswith(wanted)), arguments)
+        return "", [(next(name for name in names if name.endswith(wanted)), arguments)]
 
 
 def _results(messages: list[dict[str, Any]]) -> list[str]:
@@ -81,14 +83,15 @@ class _Handler(Handler):
         if "count_tokens" in self.path:
             self.answer({"input_tokens": 100})
         elif "/messages" in self.path:
-            self.answer(_messages(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
+            self.answer(messages(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
         else:
-            self.answer(_chat(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
+            self.answer(chat(*self.server.reply(body), body.get("model", "")), kind="text/event-stream")
 
 
-def _messages(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
+def messages(text: str, calls: Sequence[Call], model: str, usage: Mapping[str, int] | None = None) -> str:
+    """A reply of the Messages API, as events."""
     number = next(_ids)
-    usage = {"input_tokens": 100, "output_tokens": 20}
+    usage = usage or {"input_tokens": 100, "output_tokens": 20}
     start = {
         "id": f"msg_{number}",
         "type": "message",
@@ -97,32 +100,44 @@ def _messages(text: str, call: tuple[str, dict[str, Any]] | None, model: str) ->
         "content": [],
         "usage": usage,
     }
-    block: dict[str, Any]
-    if call:
-        block = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
-    else:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use" if call else "end_turn"}, "usage": usage},
-        {"type": "message_stop"},
+    blocks: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (
+            {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": name, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(arguments)},
+        )
+        for at, (name, arguments) in enumerate(calls)
     ]
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}]
+    for at, (block, delta) in enumerate(
+        blocks or [({"type": "text", "text": ""}, {"type": "text_delta", "text": text})]
+    ):
+        events += [
+            {"type": "content_block_start", "index": at, "content_block": block},
+            {"type": "content_block_delta", "index": at, "delta": delta},
+            {"type": "content_block_stop", "index": at},
+        ]
+    stop = {"stop_reason": "tool_use" if calls else "end_turn"}
+    events += [{"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
 
-def _chat(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
+def chat(text: str, calls: Sequence[Call], model: str, usage: Mapping[str, Any] | None = None) -> str:
+    """A reply of Chat Completions, as events."""
     number = next(_ids)
     delta: dict[str, Any] = {"role": "assistant", "content": text}
-    if call:
-        function = {"name": call[0], "arguments": json.dumps(call[1])}
-        delta["tool_calls"] = [{"index": 0, "id": f"call_{number}", "type": "function", "function": function}]
+    if calls:
+        delta["tool_calls"] = [
+            {
+                "index": at,
+                "id": f"call_{number}_{at}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for at, (name, arguments) in enumerate(calls)
+        ]
     head = {"id": f"c{number}", "object": "chat.completion.chunk", "created": 1, "model": model}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
+    usage = usage or {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
     chunks = [
         head | {"choices": [{"index": 0, "delta": delta}]},
         head | {"choices": [end]},

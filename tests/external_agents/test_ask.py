@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.extensions.profiles.profile import ExternalAgent, Profile
+from friday_cli.external_agents.programs import PROGRAMS
 from friday_cli.session.session import Options, Session
 from tests.external_agents.conftest import Robot
 
@@ -108,8 +109,14 @@ def test_a_tool_that_the_profile_lacks_is_refused(robot: Robot) -> None:
     ("script", "words"),
     [
         ({"errors": {"initialize": {"code": 1, "message": "no"}}}, "robot refused to begin: no"),
-        ({"errors": {"session/new": {"code": -32000, "message": "auth"}}}, "robot needs a login"),
-        ({"errors": {"session/prompt": {"code": -32000, "message": "auth"}}}, "robot needs a login"),
+        (
+            {"errors": {"session/new": {"code": -32000, "message": "auth"}}},
+            "robot needs a login: set its key in `env` of the profile",
+        ),
+        (
+            {"errors": {"session/prompt": {"code": -32000, "message": "auth"}}},
+            "robot needs a login: set its key in `env` of the profile",
+        ),
         ({"errors": {"session/new": {"code": 5, "message": "\x1b[31mbad"}}}, "robot did not open a session: bad"),
         ({"about": {"protocolVersion": 9}}, "does not speak version 1"),
         ({"new": {"sessionId": None}}, "a session without an id"),
@@ -128,6 +135,30 @@ def test_a_program_that_is_not_installed_is_named_with_what_to_type(robot: Robot
     ran = robot.json("go", "--profile", "codex")
     assert ran.code == 1
     assert ran.agent("a.1")["error"] == "codex is not installed: npm i -g @agentclientprotocol/codex-acp"
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_a_login_is_made_by_the_program_in_this_terminal(robot: Robot, name: str) -> None:
+    program = robot.home / PROGRAMS[name].argv[0]
+    program.write_text('#!/bin/sh\necho "$@" and $HOME; exit 7\n', encoding="utf-8")
+    program.chmod(0o755)
+    ran = robot.run(
+        program=("-m", "friday_cli", "profiles", "login", name), model="", PATH=str(robot.home), HOME="/mine"
+    )
+    assert (ran.code, ran.out) == (7, f"{' '.join(PROGRAMS[name].login)} and /mine\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("codex", "codex is not installed: npm i -g @agentclientprotocol/codex-acp"),
+        ("gemini", "gemini uses a key, not a login: friday auth set gemini"),
+        ("coder", "The profile coder runs no other program."),
+    ],
+)
+def test_what_cannot_log_in_is_told_with_what_to_type(robot: Robot, name: str, words: str) -> None:
+    ran = robot.run(program=("-m", "friday_cli", "profiles", "login", name), model="", PATH=str(robot.home))
+    assert (ran.code, words in " ".join(ran.err.split())) == (2, True), ran.err
 
 
 async def test_the_chat_refuses_it_as_main_agent_and_says_what_to_use(robot: Robot) -> None:
@@ -161,7 +192,6 @@ def test_only_a_profile_of_ones_own_names_a_program() -> None:
 def test_every_known_program_has_a_row_and_a_profile() -> None:
     from friday_cli.extensions.profiles.external import KNOWN
     from friday_cli.extensions.profiles.lookup import shipped_folder
-    from friday_cli.external_agents.programs import PROGRAMS
 
     assert tuple(PROGRAMS) == KNOWN
     assert sorted(KNOWN) == sorted(file.stem for file in Path(shipped_folder(), "external").glob("*.md"))

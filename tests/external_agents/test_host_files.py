@@ -11,61 +11,10 @@ from typing import Any
 
 import pytest
 
-from friday_cli.external_agents import host, programs
+from friday_cli.external_agents import programs
 from friday_cli.external_agents.login_folder import LoginFolder
 from tests.external_agents.conftest import AGENT, Robot
 from tests.workspace.sandbox.conftest import KINDS, chosen
-
-
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A folder of the person, with a file."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "settings.json").write_text("mine\n")
-    return folder
-
-
-@pytest.mark.parametrize("name", ["settings.json", ".gemini/settings.json", ".a/b/settings.json"])
-@pytest.mark.parametrize(
-    "what", ["link to file", "link to folder", "broken link", "pipe", "folder", "hard link", "home"]
-)
-def test_what_a_program_left_in_its_home_leads_nowhere(tmp_path: Path, mine: Path, name: str, what: str) -> None:
-    home = tmp_path / "data" / "home-a.1"
-    path, top = home / name, home / name.split("/")[0]
-    path.parent.mkdir(parents=True)
-    if what == "link to file":
-        path.symlink_to(mine / "settings.json")
-    elif what == "link to folder":
-        if top != path:
-            for folder in [p for p in path.parents if p.is_relative_to(top)]:
-                folder.rmdir()
-        top.symlink_to(mine)
-    elif what == "broken link":
-        path.symlink_to(mine / "new")
-    elif what == "pipe":
-        os.mkfifo(path)
-    elif what == "folder":
-        (path / "x").mkdir(parents=True)
-        (path / "x" / "link").symlink_to(mine)
-    elif what == "hard link":
-        os.link(mine / "settings.json", path)
-    else:
-        os.removedirs(path.parent)
-        home.parent.mkdir(exist_ok=True)
-        home.symlink_to(mine)
-    host._write(home, {name: "new\n"})
-    assert [p.name for p in mine.iterdir()] == ["settings.json"]
-    assert (mine / "settings.json").read_text() == "mine\n"
-    assert path.read_text() == "new\n"
-    assert not any(p.is_symlink() for p in (home, *path.parents[:-1], path) if p.is_relative_to(home))
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_file_in_the_place_of_a_folder_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / ".codex").write_text("x")
-    host._write(tmp_path, {".codex/config.toml": "new\n"})
-    assert (tmp_path / ".codex" / "config.toml").read_text() == "new\n"
 
 
 def with_login(robot: Robot, monkeypatch: pytest.MonkeyPatch, *steps: Any) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.extensions.profiles.profile import Wire
 from friday_cli.external_agents.usage import UsageReader
 from tests.e2e.friday import KEY
 from tests.external_agents.conftest import Robot
@@ -110,25 +111,28 @@ def test_reported_tokens_end_an_agent(robot: Robot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "counts"),
+    ("wire", "answer", "counts"),
     [
-        ('data: {"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":4,"cache_creation_input_tokens":2}}}\n\n'
+        ("anthropic",
+         'data: {"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":4,"cache_creation_input_tokens":2}}}\n\n'
          'data: {"type":"message_delta","usage":{"output_tokens":7}}\n\n', (9, 4, 2, 7)),
-        ('data: {"choices":[]}\n\ndata: {"usage":{"prompt_tokens":9,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
+        ("openai", 'data: {"choices":[]}\n\ndata: {"usage":{"prompt_tokens":9,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}}}\n\n'
          "data: [DONE]\n\n", (5, 4, 0, 7)),
-        ('event: response.completed\ndata: {"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},'
+        ("openai",
+         'event: response.completed\ndata: {"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},'
          '"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3}}}}\n\n', (5, 4, 0, 7)),
-        ('data: {"usageMetadata":{"promptTokenCount":9,"cachedContentTokenCount":4,"candidatesTokenCount":5,"thoughtsTokenCount":2}}\n\n',
+        ("gemini",
+         'data: {"usageMetadata":{"promptTokenCount":9,"cachedContentTokenCount":4,"candidatesTokenCount":5,"thoughtsTokenCount":2}}\n\n',
          (5, 4, 0, 7)),
-        ('{"usage": {"input_tokens": 9, "output_tokens": 7}}', (9, 0, 0, 7)),
+        ("anthropic", '{"usage": {"input_tokens": 9, "output_tokens": 7}}', (9, 0, 0, 7)),
     ],
     ids=["anthropic", "chat", "responses", "gemini", "one document"],
 )  # fmt: skip
 @pytest.mark.parametrize("piece", [1, 7, 100_000])
 def test_the_usage_of_each_wire_is_read_in_pieces_of_any_size(
-    answer: str, counts: tuple[int, int, int, int], piece: int
+    wire: Wire, answer: str, counts: tuple[int, int, int, int], piece: int
 ) -> None:
-    reader, data = UsageReader(), answer.encode()
+    reader, data = UsageReader(wire), answer.encode()
     for at in range(0, len(data), piece):
         reader.feed(data[at : at + piece])
     reader.finish()

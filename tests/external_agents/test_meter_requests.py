@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError
@@ -134,9 +135,42 @@ async def test_a_list_of_models_is_answered_without_the_service() -> None:
 
 
 async def test_the_model_of_a_gemini_request_is_the_one_in_its_path() -> None:
+    priced: list[str] = []
+
+    def named(model: str) -> Callable[[Usage], float]:
+        priced.append(model)
+        return lambda usage: 0.0
+
     async with metered("gemini") as at:
+        at.meter._upstream = msgspec.structs.replace(at.meter._upstream, price=named)
         await at.send("/v1beta/models/dear:generateContent", {"model": "cheap"})
-        assert list(at.meter._sent) == ["dear"]
+        assert set(priced) == {"dear"}
+
+
+async def test_what_was_sent_before_is_not_new_and_a_picture_is_not_its_text() -> None:
+    usage = {"usage": {"input_tokens": 10, "cache_creation_input_tokens": 90, "output_tokens": 1}}
+    long, other, picture = "a " * 4000, "b " * 4000, "c" * 400_000
+    async with metered("anthropic", *[document(usage, 200)] * 4) as at:
+        at.bench.root.budget.needs_log = True
+        for texts in ([long], [long, other], [other], [{"source": {"type": "base64", "data": picture}}]):
+            await at.send("/v1/messages", {"model": "m", "messages": texts, "max_tokens": 5})
+        sent = [(one.request.input // 1000, one.request.cache_read // 1000) for one in at.bench.of(RequestSent)]
+        assert sent == [(2, 0), (2, 2), (0, 2), (1, 0)]
+
+
+async def test_searches_and_long_caching_are_charged() -> None:
+    creation = {"ephemeral_1h_input_tokens": 40}
+    usage = {"input_tokens": 10, "cache_creation_input_tokens": 40, "cache_creation": creation, "output_tokens": 1}
+    answer = {"usage": {**usage, "server_tool_use": {"web_search_requests": 2}}}
+    async with metered("anthropic", document(answer, 200)) as at:
+        await at.send("/v1/messages", {"model": "m", **TOOLS})
+        assert (at.bench.root.usage.kept_long, at.bench.root.usage.searches) == (40, 2)
+
+
+async def test_a_limit_that_does_not_count_at_a_path_is_not_one() -> None:
+    async with metered("openai", me=Profile(tokens=2200, time_s=0.0)) as at:
+        await at.send("/v1/responses", {"model": "m", "max_tokens": 1})
+        assert 1024 < at.sent[0]["max_output_tokens"] < 2200
 
 
 async def test_counting_tokens_is_free_and_no_turn() -> None:

@@ -49,8 +49,24 @@ async def test_a_message_is_read_during_the_prompt_or_with_the_next(
     assert robot.prompts() == ["You are the robot.\n\ngo", "Use tabs."][:prompts]
 
 
-def test_pictures_are_refused_before_it_starts(robot: Robot) -> None:
-    robot.plays([{"say": "never"}])
+def picture(robot: Robot) -> None:
     (robot.project / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 40)
-    ran = robot("--profile", "robot", "What is in @a.png?")
-    assert (ran.code, "takes no pictures" in ran.err, robot.record.exists()) == (2, True, False)
+
+
+def test_a_picture_reaches_a_program_that_takes_pictures(robot: Robot) -> None:
+    robot.plays([{"say": "a cat"}], features={"promptCapabilities": {"image": True}})
+    picture(robot)
+    assert robot.ask("What is in @a.png?").document["result"] == "a cat"
+    (asked,) = [one["params"]["prompt"] for one in robot.received if one.get("method") == "session/prompt"]
+    assert [part["type"] for part in asked] == ["text", "image"]
+    assert asked[1]["mimeType"] == "image/png"
+
+
+def test_a_picture_is_refused_where_it_cannot_be_seen(robot: Robot) -> None:
+    robot.plays([{"say": "never"}])
+    picture(robot)
+    ran = robot.ask("What is in @a.png?")
+    assert (ran.code, robot.prompts()) == (1, [])
+    assert "robot takes no pictures. Name the file without @" in ran.agent("a.1")["error"]
+    again = robot("--resume-agent", f"{ran.document['session_id']}:a.1", "And in @a.png?")
+    assert (again.code, "takes no pictures" in again.err) == (2, True)

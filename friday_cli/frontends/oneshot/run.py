@@ -202,15 +202,15 @@ async def _send(
     with the whole prompt and the schema itself."""
     schema, given = values["json_schema"], Limits(*(values[name] for name in _LIMITS))
     if agent := _agent_of(values):
+        if images:
+            raise UsageError("A sub-agent that is resumed takes no pictures.", hint="Name the file without @.")
         return await session.result(await session.start_agent(agent, text, schema=schema, limits=given))
     text = f"{command.preface}\n\n{text}" if command.preface else text
     if session.program is not None:  # an external agent is the only sub-agent
-        if images:
-            raise UsageError(
-                "An external agent takes no pictures.", hint="Name the file without @: it can open it itself."
-            )
         limits = {"max_tokens": given.tokens, "max_iterations": given.turns, "timeout_s": given.time_s}
-        return await session.program.delegate(values["profile"], text, values["prompt"], schema=schema, **limits)
+        return await session.program.delegate(
+            values["profile"], text, values["prompt"], images, schema=schema, **limits
+        )
     return await session.prompt(
         text, task=values["prompt"], images=images, schema=schema, restriction=command.restriction
     )

@@ -9,6 +9,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Message, Opaque, Text, Thinking, ToolCall, Usage
 from friday_cli.core.protocol.provider import (
@@ -174,30 +176,15 @@ class AnthropicStream(ReplyStream):
         return self._counted() if self._usage or self._blocks else None
 
     def _counted(self) -> Usage:
-        reported = self._usage
-        fresh, written = _tokens(reported.get("input_tokens")), _tokens(reported.get("cache_creation_input_tokens"))
-        read, output = _tokens(reported.get("cache_read_input_tokens")), _tokens(reported.get("output_tokens"))
-        estimated = False
-        if not fresh + written + read:
+        usage = reported_usage(self._usage)
+        fresh, output, estimated = usage.input, usage.output, usage.estimated
+        if not fresh + usage.cache_write + usage.cache_read:
             fresh, estimated = self._estimated_input(), True
         estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
-        charged = charged_cost(reported)
-        steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
-        unusual = text_in(reported.get("inference_geo")) not in _USUAL or any(s.get("type") != "message" for s in steps)
-        return Usage(
-            fresh,
-            read,
-            written,
-            output,
-            reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
-            cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
-            estimated=estimated or (unusual and not charged),
-            searches=self._billed_searches(),
-            kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
-            tier=_tier(reported),
-            **charged,
+        return msgspec.structs.replace(
+            usage, input=fresh, output=output, estimated=estimated, searches=self._billed_searches()
         )
 
     def _billed_searches(self) -> int:
@@ -272,6 +259,27 @@ class AnthropicStream(ReplyStream):
             call_id = f"toolu_{secrets.token_hex(12)}"
         self._used_call_ids[call_id] = None
         return call_of(call_id, _name(block.data), text)
+
+
+def reported_usage(reported: dict[str, Any]) -> Usage:
+    """The tokens that the service reports, and the web searches that it ran."""
+    written, output = _tokens(reported.get("cache_creation_input_tokens")), _tokens(reported.get("output_tokens"))
+    charged = charged_cost(reported)
+    steps = dicts_in(reported.get("iterations"))  # those of other kinds are not in the sums
+    unusual = text_in(reported.get("inference_geo")) not in _USUAL or any(s.get("type") != "message" for s in steps)
+    return Usage(
+        _tokens(reported.get("input_tokens")),
+        _tokens(reported.get("cache_read_input_tokens")),
+        written,
+        output,
+        reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
+        cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
+        estimated=unusual and not charged,
+        searches=_tokens(dict_in(reported.get("server_tool_use")).get("web_search_requests")),
+        kept_long=min(written, _tokens(dict_in(reported.get("cache_creation")).get("ephemeral_1h_input_tokens"))),
+        tier=_tier(reported),
+        **charged,
+    )
 
 
 def _corrected(stop: Stop, message: Message) -> Stop:

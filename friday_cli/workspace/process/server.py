@@ -132,8 +132,8 @@ class ServerProcess:
         """The next bytes of its output, b"" at the end."""
         return await self._reader.read(READ)
 
-    async def write(self, data: bytes) -> None:
-        """Write to its input. Raises OSError if it reads no longer."""
+    async def write_all(self, data: bytes) -> None:
+        """Write to its input, and wait until most of it is read. Raises OSError if it reads no longer."""
         self._writer.write(data)
         await self._writer.drain()
 
@@ -142,8 +142,8 @@ class ServerProcess:
         """Bytes that it has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
-    def send(self, data: bytes) -> None:
-        """As `write`, without waiting until it is written."""
+    def write(self, data: bytes) -> None:
+        """As `write_all`, without waiting."""
         self._writer.write(data)
 
     async def wait(self) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,6 +55,14 @@ def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFil
     for path in before or ():  # also where a change keeps it from being found
         if path not in found:
             _walk(path, found, before or {}, len(found) + 1)
+    return found
+
+
+def below(paths: Iterable[str]) -> ScannedFiles:
+    """The files at or below `paths`."""
+    found: ScannedFiles = {}
+    for path in paths:
+        _walk(path, found, {}, ALL_FILES)
     return found
 
 
