@@ -26,7 +26,7 @@ SMALL, SLOW = (64, 128, 2), (512, 2_048, 8)
 HEADS = 4
 WINDOWS = (2_048, 4_096, 8_192, 65_536)
 """Tokens. The last one is that of the slow prompt."""
-LONG_TIMES = 1_500
+LONG_TIMES = 900
 """Sentences of the slow prompt."""
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 START_S = 60.0
