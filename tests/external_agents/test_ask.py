@@ -65,7 +65,8 @@ def test_a_replay_starts_no_program_and_a_ladder_asks_the_recorded_check(profile
     async def recorded(*_: Any) -> Any:
         raise AssertionError("no check is run here")
 
-    made = Drivers(shared, Path, check=recorded).of(agent)
+    surroundings: Any = SimpleNamespace(live=lambda value: None, check=recorded)
+    made = Drivers(shared, Path, surroundings).of(agent)
     assert isinstance(made, LadderDriver if profile.models else ModelDriver)
 
 
