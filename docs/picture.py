@@ -30,7 +30,8 @@ from friday_cli.core.protocol.events import (
     TextDelta,
     ThinkingDelta,
 )
-from friday_cli.view import SessionView, agent_line, render_tree
+from friday_cli.view import SessionView
+from friday_cli.view.tree import agent_line, render_tree
 
 PROJECT = Path(__file__).parents[1]
 PICTURE, RUN = Path(__file__).with_name("friday.svg"), Path(__file__).with_name("friday.jsonl")

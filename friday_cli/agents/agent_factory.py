@@ -41,14 +41,14 @@ from friday_cli.tools.delegate.report import report_from_log
 from .agent_prompts import AgentPrompts
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
-from .blueprint import AgentBlueprint, make_agent
+from .blueprint import AgentBlueprint, NewAgent, make_agent
 from .caller import Caller, CallerProvider, budget_below, model_below, with_images
 from .child_limits import child_limits
 from .provider_pool import require_price
 from .shared_resources import SharedResources
 from .start_notices import few_tokens_notices, small_window_notices
 from .sub_agents import SubAgentChoice
-from .tool_sources import NewAgent, without_server_notes
+from .tool_sources import without_server_notes
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     overflow_folder: Callable[[], Path]
     """Where a context is written that is too long for a prompt."""
     sub_agents: SubAgentChoice
-    drive: Callable[[Agent], Driver]
+    driver: Callable[[Agent], Driver]
     """Makes what does the work of an agent in its next run."""
 
     def build_root(self, tree: SubagentTree, records: Mapping[str, AgentRecord]) -> Agent:
         """The main agent; a resumed one as the `records` of the log have it. Raises FridayError for a model or profile that cannot be used."""
-        limits, persona, caller = self.shared.settings.limits, self.root.profile, self.root.caller
-        provider = self.shared.providers.of_root(self.root.choice, self.root.profile)
+        limits, profile, caller = self.shared.settings.limits, self.root.profile, self.root.caller
+        provider = self.shared.providers.of_root(self.root.choice, profile)
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         require_price(provider, budget)
         new = self._new_root(tree, provider)
@@ -108,8 +108,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             budget=budget,
             workspace=self.shared.services.workspace,
             max_depth=self.shared.services.policy.max_depth,
-            max_turns=limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS,
-            time_s=limits.timeout or (persona and persona.timeout) or 0.0,
+            max_turns=limits.max_turns or (profile and profile.max_iterations) or ROOT_TURNS,
+            time_s=limits.timeout or (profile and profile.timeout) or 0.0,
             supervision=self.shared.settings.agents.delegation.supervision,
             start_events=(
                 self.root.found,
@@ -132,14 +132,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         only its sub-agents have: `task_result` and helpers."""
         tools = self.tools.tools_for(new)
         if rules is None:
-            rules = new.above if new.profile is None else _profile_rules(new.above, new.profile, tools)
+            rules = new.rules_above if new.profile is None else _profile_rules(new.rules_above, new.profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
         if new.profile is not None:
             rules.allowed = frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
         return rules, tools
 
     def _root_conversation(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], budget: Budget) -> Conversation:
-        persona, caller, spare = new.profile, self.root.caller, self.shared.settings.fallback_model
+        profile, caller, spare = new.profile, self.root.caller, self.shared.settings.fallback_model
         fallback = self.shared.providers.named(spare, "fallback_model")[0] if spare else None
         if fallback is not None:
             require_price(fallback, budget)
@@ -147,17 +147,13 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         return Conversation(
             CallerProvider(caller, new.provider) if caller else new.provider,
             "" if sends_nothing else self.prompts.of_root(new, rules, tools),
-            self.tools.specs(tools, persona, new.provider.window),
+            self.tools.specs(tools, profile, new.provider.window),
             tools,
-            cache_key=persona.name if persona else ROOT,
+            cache_key=profile.name if profile else ROOT,
             effort=self.root.choice.effort,
-            temperature=persona.temperature if persona else None,
+            temperature=profile.temperature if profile else None,
             fallback=None if sends_nothing else fallback,
         )
-
-    def driver(self, agent: Agent) -> Driver:
-        """What does the work of an agent in its next run."""
-        return self.drive(agent)
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed."""
@@ -177,34 +173,34 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
         from .first_message import first_message, forked, message_to_fork  # most sessions start no sub-agent
 
-        made = self._child(tree, parent, spec, path)
-        profile, conversation = _profile_of(made.new), made.conversation
+        blueprint = self._child_blueprint(tree, parent, spec, path)
+        profile, conversation = _profile_of(blueprint.new), blueprint.conversation
         if spec.fork:
             conversation = forked(conversation, parent.conversation)
-            environment = self.shared.isolation.environment_for(made.workspace, self.prompts.environment)
+            environment = self.shared.isolation.environment_for(blueprint.workspace, self.prompts.environment)
             first = message_to_fork(conversation, profile, path, spec, environment)
         else:
             chars = self.shared.settings.agents.delegation.context_chars
             first = with_images(first_message(spec, path, chars, self.overflow_folder), parent, self.root.caller)
-        loaded = self.shared.skills.preload(path, profile, made.rules, spec.skill)
-        made = msgspec.structs.replace(
-            made,
+        loaded = self.shared.skills.preload(path, profile, blueprint.rules, spec.skill)
+        blueprint = msgspec.structs.replace(
+            blueprint,
             conversation=conversation,
             earlier=EarlierRuns(receipt_builder=loaded.receipt_builder),
-            start_events=(*made.start_events, *loaded.events),
+            start_events=(*blueprint.start_events, *loaded.events),
         )
-        return self._make(made), loaded.before(first)
+        return self._make(blueprint), loaded.before(first)
 
-    def _child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> AgentBlueprint:
+    def _child_blueprint(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> AgentBlueprint:
         """What a sub-agent for `spec` is made of, without history. Raises ToolError."""
         delegation, above = self.shared.settings.agents.delegation, parent.conversation
         try:
-            profile = _target(self, parent, spec)
+            profile = self.sub_agents.profile_to_start(parent, spec)
             provider, effort = self.shared.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
             limits = child_limits(profile, delegation, spec.limits)
-            pays = spec.budget or budget_below(parent, self.root.caller)
-            budget = pays.child(path, tokens=limits.tokens, cost=limits.cost)
+            payer = spec.budget or budget_below(parent, self.root.caller)
+            budget = payer.child(path, tokens=limits.tokens, cost=limits.cost)
             require_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -272,31 +268,31 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             workspace=workspace,
         )
         try:
-            made = self._child(tree, parent, again, path)
+            blueprint = self._child_blueprint(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
                 await self.shared.isolation.cancel(workspace)
             raise
         earlier = earlier_runs(records, path)
-        conversation, events_then = self._as_before(made, record)
-        self.shared.skills.allow_loaded(made.rules, conversation.history)
+        conversation, events_then = self._as_before(blueprint, record)
+        self.shared.skills.allow_loaded(blueprint.rules, conversation.history)
         return self._make(
             msgspec.structs.replace(
-                made,
+                blueprint,
                 conversation=conversation,
                 earlier=earlier,
-                budget=with_earlier(made.budget, earlier),
-                start_events=(*made.start_events, *events_then),
+                budget=with_earlier(blueprint.budget, earlier),
+                start_events=(*blueprint.start_events, *events_then),
             )
         )
 
-    def _as_before(self, made: AgentBlueprint, record: AgentRecord) -> tuple[Conversation, list[AnyEvent]]:
+    def _as_before(self, blueprint: AgentBlueprint, record: AgentRecord) -> tuple[Conversation, list[AnyEvent]]:
         """The conversation of a resumed agent with its earlier model, and no tool that it did not have, even if profiles and
         settings changed since; with what its log must say of that."""
-        conversation, profile, events = made.conversation, made.new.profile, list[AnyEvent]()
+        conversation, profile, events = blueprint.conversation, blueprint.new.profile, list[AnyEvent]()
         left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
-        tools = self.tools.server_tools.with_helpers(left, profile)
-        made.rules.allowed = frozenset((*tools, *SERVER_HELPERS))
+        tools = self.tools.server_helpers.with_helpers(left, profile)
+        blueprint.rules.allowed = frozenset((*tools, *SERVER_HELPERS))
         provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
         if model != conversation.model and not is_demo(provider.name):
             try:
@@ -308,7 +304,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             conversation,
             provider=provider,
             tools=tools,
-            specs=self.tools.specs(tools, profile, made.new.provider.window),
+            specs=self.tools.specs(tools, profile, blueprint.new.provider.window),
         )
         if is_new_prefix(conversation, record):
             events.append(prefix_of(conversation))
@@ -337,25 +333,6 @@ def resumed_root(conversation: Conversation, record: AgentRecord) -> Conversatio
 def _profile_of(new: NewAgent) -> Profile:
     assert new.profile is not None, "a sub-agent has one"
     return new.profile
-
-
-def _target(factory: AgentFactory, parent: Agent, spec: SubagentTask) -> Profile:
-    """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
-    profile = factory.shared.profiles.get(spec.profile)
-    if spec.fork and profile.external is not None:
-        raise UsageError(
-            f"{profile.name} runs another program, which cannot continue this conversation. Leave out `fork`."
-        )
-    sender = factory.root.profile if parent.path == "a" else factory.shared.profiles.get(parent.profile)
-    if profile not in factory.shared.profiles.children(sender):
-        raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
-    by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
-    if by_model and profile.name not in (chosen := factory.sub_agents.chosen):
-        names = ", ".join(chosen) or "none"
-        raise UsageError(
-            f"The user does not allow the sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
-        )
-    return profile
 
 
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:

@@ -10,10 +10,10 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.extensions.instructions import Instructions
 
 from .agent_tools import AgentTools
+from .blueprint import NewAgent
 from .small_window import listed_tools
 from .start_notices import search_missing
 from .system_prompt import Environment, PromptFacts, child_prompt, root_prompt
-from .tool_sources import NewAgent
 
 
 class AgentPrompts(msgspec.Struct, frozen=True, eq=False):

@@ -26,6 +26,7 @@ from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
 
+from .blueprint import NewAgent
 from .child_limits import child_limits
 from .provider_pool import ProviderPool
 from .shared_resources import PastRuns, SharedResources
@@ -38,10 +39,9 @@ from .tool_sources import (
     BatchSource,
     DelegationSource,
     ModelSearchSource,
-    NewAgent,
     ProfileSelection,
     ResultSource,
-    ServerSource,
+    ServerHelpers,
     SkillSource,
     ToolSource,
 )
@@ -63,7 +63,7 @@ class AgentTools:
         self._own, self._surroundings = own, surroundings
         self._memory = memory_store
         self.servers = shared.servers
-        self.server_tools = ServerSource(shared.servers)
+        self.server_helpers = ServerHelpers(shared.servers)
         self._schemas = KeptSchemas(shared.providers.env)
         self._missed = set[str]()
         """The tools of which the person was told that they are not available here."""
@@ -78,7 +78,7 @@ class AgentTools:
         self._sources: tuple[ToolSource, ...] = (
             ModelSearchSource(services, providers),
             ProfileSelection(),
-            self.server_tools,
+            self.server_helpers,
             DelegationSource(services, shared.isolation, delegation, limiter, self.forecast),
             self.batch,
             ResultSource(),
@@ -119,14 +119,14 @@ class AgentTools:
 
     def tools_for(self, agent: NewAgent) -> dict[str, Tool]:
         """The tools that `agent` may call, as far as they do not depend on its own rights."""
-        tools = self.selectable(agent.above.tools) if agent.inherited is None else dict(agent.inherited)
+        tools = self.selectable(agent.rules_above.tools) if agent.inherited is None else dict(agent.inherited)
         for source in self._sources:
             tools = source.tools_for(agent, tools)
         return self._surroundings.tools(tools)
 
     def specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
         """What the prompt of an agent with `tools` describes of them."""
-        return self._schemas.specs(self.server_tools.described(listed_tools(tools, window), profile))
+        return self._schemas.specs(self.server_helpers.described(listed_tools(tools, window), profile))
 
     def missing(self, agent: NewAgent, rules: Rules, tools: Mapping[str, Tool]) -> list[Notice]:
         """What the person is told of tools that the profile of an agent lists and that it cannot use here."""

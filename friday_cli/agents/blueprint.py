@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -13,11 +13,35 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import AnyEvent
+from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.run_result import RESULT_CHARS
+from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.resume import EarlierRuns
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.extensions.profiles import Profile
 
-from .tool_sources import NewAgent
+
+class NewAgent(msgspec.Struct, frozen=True):
+    """An agent that is being made, as the sources of its tools see it."""
+
+    tree: SubagentTree
+    path: str
+    profile: Profile | None
+    """None for a main agent without one."""
+    provider: Provider
+    rules_above: Rules
+    """The rights of the agent that starts it; those of the session for the main agent."""
+    targets: tuple[Profile, ...]
+    """The profiles that it may delegate to."""
+    inherited: Mapping[str, Tool] | None = None
+    """What the agent that starts it may call; None for the main agent, which gets what the session has."""
+    check: Callable[[str], str] | None = None
+    """Says what is wrong with its result, "" for nothing; None if the result may be any text."""
+
+    @property
+    def model(self) -> str:
+        return f"{self.provider.name}/{self.provider.model}"
 
 
 class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,13 @@ from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool_info import ASK_USER, WEB_SEARCH
 from friday_cli.extensions.profiles import TOKENS_USEFUL, Profile
 from friday_cli.llm.models import ModelChoice
+from friday_cli.tools.web.search import VARIABLES
 
-from .service_search import UNAVAILABLE
+from .blueprint import NewAgent
 from .small_window import warning
-from .tool_sources import NewAgent
+
+NO_SEARCH = f"no search service is configured ({', '.join(VARIABLES)}), and the model's service has none"
+"""Why there is no tool to search the web."""
 
 
 def few_tokens_notices(budget: Budget, path: str, profile: str) -> list[Notice]:
@@ -44,7 +47,7 @@ def missing_tool_notices(
         return []
     missing: dict[str, str] = {}
     if search_missing(new.profile, tools, rules):
-        missing[WEB_SEARCH] = f"{UNAVAILABLE}. `friday doctor` says more."
+        missing[WEB_SEARCH] = f"{NO_SEARCH}. `friday doctor` says more."
     if lists(new.profile, ASK_USER) and not answerable:
         missing[ASK_USER] = "nobody can answer questions in this run."
     missing = {tool: why for tool, why in missing.items() if tool not in told}

@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.config.settings import DelegationSettings
+from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, SubAgentsChosen
+from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Origin, Profile, Profiles
-from friday_cli.extensions.profiles import render as profile_text
 
 from .child_limits import child_limits
 
@@ -42,19 +43,19 @@ def chosen_before(envelopes: Sequence[Envelope]) -> tuple[str, ...] | None:
 
 
 class SubAgentChoice:
-    """Changes hold from the next delegation on. `persona` is the profile of the main agent, `chosen` an earlier choice. `notes` are
+    """Changes hold from the next delegation on. `main` is the profile of the main agent, `chosen` an earlier choice. `notes` are
     for the main agent with its next message: its prompt and its tools stay as they are."""
 
     def __init__(
         self,
         profiles: Profiles,
-        persona: Profile | None,
+        main: Profile | None,
         settings: DelegationSettings,
         notes: list[str],
         chosen: Sequence[str] | None,
         log: Log,
     ) -> None:
-        self._profiles, self._persona = profiles, persona
+        self._profiles, self._main = profiles, main
         self._settings, self._notes, self._log = settings, notes, log
         self._only = None if chosen is None else tuple(chosen)
         if chosen is not None:
@@ -84,11 +85,31 @@ class SubAgentChoice:
         listed = ", ".join(self.chosen) or "none"
         self._notes.append(f"{NOTE} The user chose the sub-agents that you may delegate to now: {listed}.")
 
+    def profile_to_start(self, parent: Agent, spec: SubagentTask) -> Profile:
+        """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
+        profile = self._profiles.get(spec.profile)
+        if spec.fork and profile.external is not None:
+            raise UsageError(
+                f"{profile.name} runs another program, which cannot continue this conversation. Leave out `fork`."
+            )
+        sender = self._main if parent.path == "a" else self._profiles.get(parent.profile)
+        if profile not in self._profiles.children(sender):
+            raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
+        by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
+        if by_model and profile.name not in (chosen := self.chosen):
+            names = ", ".join(chosen) or "none"
+            raise UsageError(
+                f"The user does not allow the sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
+            )
+        return profile
+
     def rows(self) -> list[SubAgentRow]:
         """All profiles by name."""
         return [self._row(self._profiles.found[name]) for name in self._profiles.names()]
 
     def _row(self, profile: Profile) -> SubAgentRow:
+        from friday_cli.extensions.profiles import render as profile_text  # a start shows none
+
         tools = ", ".join(sorted(profile.select(TOOLS.granted_by("profile")))) or "none"
         return SubAgentRow(
             profile.name,
@@ -114,8 +135,8 @@ class SubAgentChoice:
     def _refusal(self, profile: Profile) -> str:
         if not self._settings.enabled or self._settings.max_depth < 1:
             return "delegation is switched off in the settings"
-        if self._persona is None:
+        if self._main is None:
             return ""
-        if profile.name == self._persona.name:
+        if profile.name == self._main.name:
             return "an agent cannot delegate to its own profile"
-        return "" if profile in self._profiles.children(self._persona) else f"not in subAgents of {self._persona.name}"
+        return "" if profile in self._profiles.children(self._main) else f"not in subAgents of {self._main.name}"

@@ -15,7 +15,6 @@ from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.forecast import Forecast
-from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import (
     DELEGATE_TASK,
@@ -31,11 +30,11 @@ from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, Subagent
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.profiles import Profile
-from friday_cli.tools import delegate, task_result, worktree
+from friday_cli.tools import delegate, task_result
 
+from .blueprint import NewAgent
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
-from .service_search import ServiceSearch
 from .skills import SessionSkills
 from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
@@ -52,28 +51,6 @@ SUMMARIZER = "summarizer"
 """The profile that shortens long results."""
 Forecasts = Callable[[SpawnEstimate, int], Awaitable[Forecast]]
 """What a sub-agent with a task of so many characters usually uses."""
-
-
-class NewAgent(msgspec.Struct, frozen=True):
-    """An agent that is being made, as the sources of its tools see it."""
-
-    tree: SubagentTree
-    path: str
-    profile: Profile | None
-    """None for a main agent without one."""
-    provider: Provider
-    above: Rules
-    """The rights of the agent that starts it; those of the session for the main agent."""
-    targets: tuple[Profile, ...]
-    """The profiles that it may delegate to."""
-    inherited: Mapping[str, Tool] | None = None
-    """What the agent that starts it may call; None for the main agent, which gets what the session has."""
-    check: Callable[[str], str] | None = None
-    """Says what is wrong with its result, "" for nothing; None if the result may be any text."""
-
-    @property
-    def model(self) -> str:
-        return f"{self.provider.name}/{self.provider.model}"
 
 
 class ToolSource(Protocol):
@@ -97,8 +74,10 @@ class ModelSearchSource(ToolSource):
         if self._providers.search_tool is not None:
             return tools
         others = {name: tool for name, tool in tools.items() if name != WEB_SEARCH}
-        if self._providers.searching(agent.provider) is None or not agent.above.may(WEB_SEARCH):
+        if self._providers.searching(agent.provider) is None or not agent.rules_above.may(WEB_SEARCH):
             return others
+        from .service_search import ServiceSearch  # few services search
+
         return {**others, WEB_SEARCH: ServiceSearch(agent.tree, self._services, self._providers).tool()}
 
 
@@ -109,8 +88,9 @@ class ProfileSelection(ToolSource):
         return tools if agent.profile is None else {name: tools[name] for name in agent.profile.select(tools)}
 
 
-class ServerSource(ToolSource):
-    """The tools of MCP servers: those that an agent needs to find and call the ones that its prompt does not describe."""
+class ServerHelpers(ToolSource):
+    """What an agent needs beside the tools of MCP servers, which `AgentTools.selectable` has: the tools that find and call those
+    that its prompt does not describe, and what the servers say of their use."""
 
     def __init__(self, pool: ServerPool | None) -> None:
         self._pool = pool
@@ -188,6 +168,8 @@ class DelegationSource(ToolSource):
         )
         made = delegate.delegate_tools(tree, host, settings)
         if self._isolation.possible:
+            from friday_cli.tools import worktree  # for repositories
+
             made += worktree.worktree_tools(changes)
         own = {tool.name: tool for tool in made}
         others = {name: tool for name, tool in tools.items() if name not in own}

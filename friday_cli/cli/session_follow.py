@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from friday_cli.view import AgentView, Item, SessionView, ToolRun, agent_line, render_tree
+from friday_cli.view import AgentView, Item, SessionView, ToolRun
+from friday_cli.view.tree import agent_line, render_tree
 
 from . import output
 from .session_lookup import choose_agent, find, require_agent

@@ -12,7 +12,8 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.frontends.options import Option
 from friday_cli.system.paths import with_tilde
-from friday_cli.view import SessionView, render_tree
+from friday_cli.view import SessionView
+from friday_cli.view.tree import render_tree
 
 from . import output, transcript_text
 from .help import add_family

@@ -22,9 +22,8 @@ from friday_cli.view import (
     ToolRun,
     finding_text,
     not_started,
-    render_tree,
-    status_text,
 )
+from friday_cli.view.tree import render_tree, status_text
 from friday_cli.view.words import call_facts, call_status, call_time, hidden_failure
 
 from . import output

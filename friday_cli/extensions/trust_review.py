@@ -14,7 +14,6 @@ from friday_cli.core.tool_catalog import TOOLS
 from . import instructions, profiles, trust
 from .frontmatter import contents
 from .plugins.places import IN_PROJECT
-from .profiles.parse import parse as parse_profile
 from .skills import files
 
 MAX_LINES = 200
@@ -173,6 +172,8 @@ def _about(root: Path, name: str) -> str:
             return _command(name, raw)
         if raw is None or not profiles.lookup.is_profile(raw):
             return "not a profile"
+        from .profiles.parse import parse as parse_profile  # a start describes no file
+
         shared = name.startswith((".claude/", ".agents/"))
         profile = parse_profile(name, raw, origin="claude" if shared else "project")
     except FileError as error:

@@ -158,7 +158,7 @@ class Meter:
             if services.ledger is not None:
                 key = self._upstream.endpoint.rate_limit_key
                 priced = ExternalProvider(asked.model, self._upstream.name, key, price)
-                waiting, last = partial(agent.slot.waiting, "waiting_budget"), agent.budget.opened
+                waiting, last = partial(agent.slot.waiting, "waiting_budget"), agent.budget.holdback_open
                 held = await ledger.hold(
                     services.ledger, agent.path, priced, reservation, sent=sent, last=last, waiting=waiting
                 )

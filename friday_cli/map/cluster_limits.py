@@ -91,19 +91,20 @@ class ClusterLimits:
         budget.charge(used.tokens - int(budget.tokens.spent), used.cost - budget.cost.spent)
         budget.hold(found.held, 1)
 
-    async def acquire(self, key: str, name: str, used: Used, again: bool) -> Slot:
+    async def acquire(self, key: str, name: str, used: Used, in_front: bool) -> Slot:
         """Wait for a slot of the rate limit `key` for a request of a try; the budget is charged first."""
         found = self._tries.get(name)
         if found is None:
             return Slot(refused=("config", "The item was stopped.", ""))
         self.use(name, used)
-        if min(self._budget.free) < -DUST:
+        free = self._budget.free
+        if min(free.tokens, free.cost) < -DUST:
             return Slot(refused=("quota", "The cap of the batch is used up.", ""))
         limiter, task = self._limiter(key), asyncio.current_task()
         assert task is not None
         found.waiting.add(task)
         try:
-            number = limiter.try_acquire(again=again) or await limiter.acquire(again=again)
+            number = limiter.try_acquire(in_front=in_front) or await limiter.acquire(in_front=in_front)
         except ProviderError as error:
             return msgspec.structs.replace(self.state(key), refused=(error.kind, error.message, error.hint))
         finally:
@@ -186,13 +187,13 @@ class ClusterRateLimiter:
     def outage_s(self) -> float | None:
         return self._slot.outage_s
 
-    def try_acquire(self, *, again: bool = False) -> int:
+    def try_acquire(self, *, in_front: bool = False) -> int:
         """Never: only `acquire` can ask the cluster without blocking."""
         return 0
 
-    async def acquire(self, *, again: bool = False) -> int:
+    async def acquire(self, *, in_front: bool = False) -> int:
         """Wait for a slot of the cluster. Raises ProviderError if no slot will become free."""
-        self._slot = await self._ask("acquire", self._key, *self._current(), again)
+        self._slot = await self._ask("acquire", self._key, *self._current(), in_front)
         if self._slot.refused is not None:
             raise _error(self._slot.refused)
         return self._slot.number

@@ -205,7 +205,7 @@ def _factory(
         root=RootOptions(context.choice, persona, rules, workspace_found(context, options), options.caller),
         overflow_folder=workspace.overflow.folder,
         sub_agents=sub_agents,
-        drive=Drivers(tools.shared, workspace.overflow.folder, options.surroundings).of,
+        driver=Drivers(tools.shared, workspace.overflow.folder, options.surroundings).of,
     )
 
 

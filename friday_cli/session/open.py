@@ -57,6 +57,38 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def _options_as_before(options: Options, record: AgentRecord | None, first: AgentRecord | None) -> Options:
+    """`options` with the profile and the model of the resumed session, unless they name others. `first`: its first sub-agent."""
+    if record is None:
+        return options
+    outside = record.model.startswith(f"{EXTERNAL}/")  # it was resumed before without a model of Friday's own
+    if first is not None and first.model.startswith(f"{EXTERNAL}/") and (outside or is_caller(record.model)):
+        options = msgspec.structs.replace(options, below=first.profile)
+    profile, model = options.profile, options.model
+    if profile is None and record.profile != ROOT:
+        profile = record.profile
+    last = record.model
+    if (
+        model is None and not last.startswith("scripted/") and not (outside or is_caller(last))
+    ):  # a scenario's name is not its file
+        model = "demo" if is_demo(last) else last or None
+    return msgspec.structs.replace(options, profile=profile, model=model)
+
+
+async def _own_session(store: Store, session: str, *, new: bool) -> OwnedSession:
+    """The right to write to a session; to one in memory if a `new` one cannot be saved. Raises UsageError if another process
+    has the session, StoreError."""
+    try:
+        await store.open()
+        return OwnedSession(session, store, await store.own(session))
+    except Unwritable as error:
+        if not new:
+            raise
+        await store.close()
+        store = Store(store.path, in_memory=True)
+        return OwnedSession(session, store, await store.own(session), f"This session is not saved: {error}")
+
+
 async def _begin(parts: SessionParts, context: OpenContext, history: EventHistory, unsaved: str, *, new: bool) -> None:
     """Write the first events of the session, with why it is `unsaved`, or restore its agents. Everything that can fail for a
     person's reasons was done before, so that a failed opening leaves no session behind."""
@@ -92,35 +124,3 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
         settings = context.settings
         cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)
         shared.isolation.start_cleanup(store.own, context.env)
-
-
-async def _own_session(store: Store, session: str, *, new: bool) -> OwnedSession:
-    """The right to write to a session; to one in memory if a `new` one cannot be saved. Raises UsageError if another process
-    has the session, StoreError."""
-    try:
-        await store.open()
-        return OwnedSession(session, store, await store.own(session))
-    except Unwritable as error:
-        if not new:
-            raise
-        await store.close()
-        store = Store(store.path, in_memory=True)
-        return OwnedSession(session, store, await store.own(session), f"This session is not saved: {error}")
-
-
-def _options_as_before(options: Options, record: AgentRecord | None, first: AgentRecord | None) -> Options:
-    """`options` with the profile and the model of the resumed session, unless they name others. `first`: its first sub-agent."""
-    if record is None:
-        return options
-    outside = record.model.startswith(f"{EXTERNAL}/")  # it was resumed before without a model of Friday's own
-    if first is not None and first.model.startswith(f"{EXTERNAL}/") and (outside or is_caller(record.model)):
-        options = msgspec.structs.replace(options, below=first.profile)
-    profile, model = options.profile, options.model
-    if profile is None and record.profile != ROOT:
-        profile = record.profile
-    last = record.model
-    if (
-        model is None and not last.startswith("scripted/") and not (outside or is_caller(last))
-    ):  # a scenario's name is not its file
-        model = "demo" if is_demo(last) else last or None
-    return msgspec.structs.replace(options, profile=profile, model=model)

@@ -193,7 +193,7 @@ def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool
     holds = list(_holds(db, is_owned))
     waiting: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
     for batch in batch_holds(db, now):
-        _sum(waiting, (batch.service, batch.key), batch.amounts)
+        waiting[batch.service, batch.key] += batch.amounts
     found: list[KeySpending] = []
     for period, since in periods:
         used: dict[tuple[str, str], Amounts] = defaultdict(Amounts)
@@ -205,14 +205,11 @@ def usage_now(db: sqlite3.Connection, now: float, is_owned: Callable[[str], bool
             used[service, key] = Amounts(tokens, cost)
         for day, payer, lives, amounts in holds:
             if since <= day <= today:
-                _sum(held if lives else used, payer, amounts)
+                sums = held if lives else used
+                sums[payer] += amounts
         payers = sorted({*used, *held, *waiting})
         found += [KeySpending(*payer, period, used[payer], held[payer], waiting[payer]) for payer in payers]
     return found
-
-
-def _sum(sums: dict[tuple[str, str], Amounts], payer: tuple[str, str], more: Amounts) -> None:
-    sums[payer] = Amounts(sums[payer].tokens + more.tokens, sums[payer].cost + more.cost)
 
 
 def _holds(
@@ -249,11 +246,15 @@ def hold(
         if left < (need.usual if reached.held > DUST else need.least).of(reached.what):
             return reached
         free[reached.what] = min(free[reached.what], left)
-    amounts = Amounts(min(need.most.tokens, free["tokens"]), min(need.most.cost, free["cost"]))
+    amounts = need.most.capped(Amounts(free["tokens"], free["cost"]))
+    sure = need.usual.capped(amounts)
     row = db.execute(
         "INSERT INTO holds(session, agent, day, service, key, tokens, cost, sure_tokens, sure_cost, begun)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (session, need.agent, _day(now), need.service, need.key, *amounts, *map(min, need.usual, amounts)),
+        (
+            *(session, need.agent, _day(now), need.service, need.key),
+            *(amounts.tokens, amounts.cost, sure.tokens, sure.cost),
+        ),
     )
     return Held(row.lastrowid or 0, amounts)
 

@@ -18,20 +18,8 @@ from .items import (
 )
 from .marks import CALL_MARKS, agent_mark
 from .state import SessionView
-from .tree import (
-    AgentRow,
-    activity_text,
-    agent_line,
-    batch_progress,
-    cap_wait,
-    network_wait,
-    render_tree,
-    shown_children,
-    status_text,
-)
 
 __all__ = [
-    "CALL_MARKS", "AgentRow", "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "agent_mark", "batch_progress", "cap_wait", "count_findings", "finding_text", "network_wait", "not_started", "render_tree",
-    "shown_children", "status_text", "worktree_text",
+    "CALL_MARKS", "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
+    "agent_mark", "count_findings", "finding_text", "not_started", "worktree_text",
 ]  # fmt: skip

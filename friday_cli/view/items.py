@@ -10,10 +10,14 @@ import msgspec
 from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay, DelegationDisplay
 from friday_cli.core.protocol.events import (
+    CallDelta,
     InboxMessage,
     PermissionAsked,
     QuestionAsked,
     Rewound,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
     TurnStarted,
     WorktreeChanged,
 )
@@ -287,6 +291,34 @@ class AgentView(AgentState):
     def wait_until(self) -> float:
         """When its wait for a rate limit or a connection ends, in Unix seconds."""
         return self.clock.since + (self.waiting.wait_s or 0.0)
+
+    def close_reply(self) -> None:
+        """Discard the streamed reply: it is in the transcript, or failed. Later deltas of it are ignored."""
+        self.writing, self.reply = False, None
+
+    def put_delta(self, event: TextDelta | ThinkingDelta | CallDelta) -> None:
+        """Add a piece to the streamed reply, unless it is too late."""
+        if not self.writing or event.turn != self.turn or event.attempt < self.attempt:
+            return
+        reply = self.reply
+        again = isinstance(event, TextDelta) and not (event.text or event.offset)  # what came before does not count
+        if reply is None or reply.attempt < event.attempt or (again and reply.attempt == event.attempt):
+            reply = self.reply = ReplyItem(event.turn, event.attempt)
+        if reply.attempt != event.attempt:
+            return
+        if isinstance(event, TextDelta):
+            reply.text.put(event.offset, event.text)
+        elif isinstance(event, ThinkingDelta):
+            reply.thinking.put(event.offset, event.text)
+        else:
+            reply.calls[event.index] = (event.tool, event.chars)
+
+    def put_output(self, event: ToolOutput) -> None:
+        """Add output to a call that runs."""
+        run = self.open.get(event.call_id)
+        if run is not None and run.status == "running":
+            run.output = run.output or TextStream(limit=OUTPUT_KEPT)
+            run.output.put(event.offset, event.text)
 
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs; the time of an open run counts until `now`."""

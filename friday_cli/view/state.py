@@ -19,16 +19,14 @@ from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.skill_marks import folded_skills
 
 from .event_notes import NOTES, WORKED, note_failure, settle_failure
+from .follower import EventSource, SessionFollower
 from .items import (
-    OUTPUT_KEPT,
     AgentView,
     DeniedCall,
     MessageItem,
     NoteItem,
     PendingAsk,
-    ReplyItem,
     ResultItem,
-    TextStream,
     ToolRun,
     rewind_text,
     tool_run,
@@ -102,6 +100,40 @@ class SessionView(msgspec.Struct):
         return [agent for agent in self.agents.values() if agent.run and not agent.ended]
 
 
+class EventFold:
+    """The view of one session, kept up to date. `on_change` is called when the view has changed, or when an error ended that."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.state = SessionView()
+        self.dirty: set[str] = set()
+        """Paths of the agents that have changed; the reader empties the set."""
+        self._on_change = on_change
+        self._follower: SessionFollower | None = None
+
+    async def start(self, source: EventSource, *, lull_s: float) -> None:
+        """Fold the events of `source`; `lull_s` is that of `Session.events`. Returns when those from before its opening are
+        folded."""
+        self._follower = SessionFollower(
+            source, self._fold, after=self.state.seq, lull_s=lull_s, on_failure=self._on_change
+        )
+        await self._follower.caught_up.wait()
+
+    async def stop(self, *, cancel: bool) -> None:
+        """Wait until all events are folded; with `cancel` stop now, when the source does not end by itself."""
+        if self._follower is not None:
+            await (self._follower.cancel() if cancel else self._follower.until(lambda: False))
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The defect that ended the folding."""
+        return self._follower.failure if self._follower is not None else None
+
+    def _fold(self, envelope: Envelope, replayed: bool) -> None:
+        self.dirty.update(self.state.apply(envelope) or ("a",))
+        if not replayed:
+            self._on_change()
+
+
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +157,7 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
         run.status, run.output = "cancelled", None
     agent.open.clear()
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
-    _close_reply(agent)
+    agent.close_reply()
     settle_failure(agent.transcript, "")
     if not event.success:
         ended = how_it_ended(event.status, event.stop_reason)
@@ -151,7 +183,7 @@ def _turn_started(state: SessionView, agent: AgentView, event: events.TurnStarte
 
 def _turn_finished(state: SessionView, agent: AgentView, event: events.TurnFinished, at: float) -> None:
     agent.window = event.window or agent.window
-    _close_reply(agent)
+    agent.close_reply()
 
 
 def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptFailed, at: float) -> None:
@@ -181,7 +213,7 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
         text = folded_skills(text) if message.role == "user" else text
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))
     if message.role == "assistant":
-        _close_reply(agent)
+        agent.close_reply()
         for call in message.calls:
             run = agent.calls[call.id] = agent.open[call.id] = tool_run(call.id, call.name, call.arguments)
             agent.transcript.append(run)
@@ -321,47 +353,7 @@ def _rule_removed(state: SessionView, agent: AgentView, event: events.RuleRemove
     state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
 
 
-# ---- live events: the next durable event replaces their effect --------------------------------------------------
-
-
-def _close_reply(agent: AgentView) -> None:
-    """Discard the streamed reply: it is in the transcript, or failed. Later deltas of it are ignored."""
-    agent.writing, agent.reply = False, None
-
-
-def _reply(agent: AgentView, event: events.TextDelta | events.ThinkingDelta | events.CallDelta) -> ReplyItem | None:
-    """The reply that a delta belongs to; None if the delta is too late."""
-    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
-        return None
-    if agent.reply is None or agent.reply.attempt < event.attempt:
-        agent.reply = ReplyItem(event.turn, event.attempt)
-    return agent.reply if agent.reply.attempt == event.attempt else None
-
-
-def _text_delta(state: SessionView, agent: AgentView, event: events.TextDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        if not (event.text or event.offset):
-            reply = agent.reply = ReplyItem(event.turn, event.attempt)
-        reply.text.put(event.offset, event.text)
-
-
-def _thinking_delta(state: SessionView, agent: AgentView, event: events.ThinkingDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        reply.thinking.put(event.offset, event.text)
-
-
-def _call_delta(state: SessionView, agent: AgentView, event: events.CallDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        reply.calls[event.index] = (event.tool, event.chars)
-
-
-def _output(state: SessionView, agent: AgentView, event: events.ToolOutput, at: float) -> None:
-    run = agent.open.get(event.call_id)
-    if run is not None and run.status == "running":
-        run.output = run.output or TextStream(limit=OUTPUT_KEPT)
-        run.output.put(event.offset, event.text)
-
-
+_DELTAS = (events.TextDelta, events.ThinkingDelta, events.CallDelta)
 _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.AgentStarted: _agent_started,
     events.AgentFinished: _agent_finished,
@@ -388,8 +380,7 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.ModeChanged: _mode_changed,
     events.RuleAdded: lambda state, agent, event, at: state.rules.append(event),
     events.RuleRemoved: _rule_removed,
-    events.TextDelta: _text_delta,
-    events.ThinkingDelta: _thinking_delta,
-    events.CallDelta: _call_delta,
-    events.ToolOutput: _output,
+    # live events: the next durable one replaces what they change
+    **dict.fromkeys(_DELTAS, lambda state, agent, event, at: agent.put_delta(event)),
+    events.ToolOutput: lambda state, agent, event, at: agent.put_output(event),
 }

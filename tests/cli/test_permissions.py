@@ -6,8 +6,8 @@ import pytest
 
 from friday_cli.cli import permissions
 from friday_cli.system.paths import config_dir
+from friday_cli.workspace.sandbox import SandboxKind
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from friday_cli.workspace.sandbox.plan import SandboxKind
 from tests.cli.console import Console
 
 CONFIG = """\

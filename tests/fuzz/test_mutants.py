@@ -83,7 +83,7 @@ MUTANTS: dict[str, Seed] = {
     "budget: usage of a child is not charged to its parent": changed("Budget.charge", "self.up()", "[self]"),
     "budget: a reservation is not made for the parent": changed("Budget.hold", "self.up()", "[self]"),
     "budget: the reserve is never released": changed(
-        "Budget.release_holdback", "self.change_holdback(-tokens, -cost)", "None"
+        "Budget.release_holdback", "self.change_holdback(-self.holdback.tokens, -self.holdback.cost)", "None"
     ),
     "calls: results are sorted by tool name": changed(
         "run_calls",

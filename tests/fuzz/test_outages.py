@@ -25,7 +25,7 @@ MUTANTS: dict[str, Seed] = {
         "__import__('contextlib').nullcontext()",
     ),
     "an outage counts as tries": changed(
-        "RetryPolicy._until_connected", "self._dropped += self._passed_over(gate)", "self._dropped += 7"
+        "RetryPolicy._until_connected", "self._dropped += self._passed_over(limiter)", "self._dropped += 7"
     ),
     "the outage is over for the one who found out": changed(
         "RateLimiter.answered", "self._closed_until = _now()", "self._closed_until += 1000"

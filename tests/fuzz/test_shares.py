@@ -24,7 +24,7 @@ MUTANTS: dict[str, Seed] = {
         "agent.budget.reserve(ANY, ANY_1, price=ANY_2, waiting=lambda *_: __import__('contextlib').nullcontext())",
     ),
     "a request is sent with less than a usual reply": changed(
-        "_Queue._short", "claim.least if budget.opened else claim.usual", "claim.least"
+        "_Queue._short", "claim.least if budget.holdback_open else claim.usual", "claim.least"
     ),
     "a reply may have no more than is reserved": changed(
         "Budget._most", "min(ANY for ANY_1 in self.up())", "reservation.amounts.of(what)"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from friday_cli.agents.agent_rules import profile_rights
-from friday_cli.agents.tool_sources import ServerSource
+from friday_cli.agents.tool_sources import ServerHelpers
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.server_calls import server_of
@@ -73,7 +73,7 @@ def check_tree(seed: int) -> None:
     """One random tree of four generations. Raises AssertionError with what is wrong."""
     rng = random.Random(seed)
     servers, how = pool(rng)
-    held: dict[str, Tool] = ServerSource(servers).with_helpers(servers.tools(), None)
+    held: dict[str, Tool] = ServerHelpers(servers).with_helpers(servers.tools(), None)
     rules, line = Rules(mode="yolo", tools=TOOLS), []
     everything = {f"mcp__{server}__{tool}" for server in how for tool in TOOL_NAMES}
     check_prompt(servers, held, None, how)
@@ -81,7 +81,7 @@ def check_tree(seed: int) -> None:
         one = profile(rng, f"p{depth}")
         line.append(one)
         inherited = {name: tool for name, tool in held.items() if name not in SERVER_HELPERS}
-        held = ServerSource(servers).with_helpers({name: inherited[name] for name in one.select(inherited)}, one)
+        held = ServerHelpers(servers).with_helpers({name: inherited[name] for name in one.select(inherited)}, one)
         rules = profile_rights(rules, one, (*held, *SERVER_HELPERS))
         check_prompt(servers, held, one, how)
         for tool in everything:
@@ -98,7 +98,7 @@ def check_trees(seeds: range) -> None:
 
 def check_prompt(servers: ServerPool, held: dict[str, Tool], one: Profile | None, how: dict[str, str | None]) -> None:
     """No prompt describes a tool that the agent must not see, and each that it may call can be found."""
-    seen = {tool.name for tool in ServerSource(servers).described(held, one)}
+    seen = {tool.name for tool in ServerHelpers(servers).described(held, one)}
     findable = bool(seen & {"mcp_search"})
     for name in held:
         expose = how.get(server_of(name))

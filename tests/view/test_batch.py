@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.messages import Message, ToolCall, user
-from friday_cli.view import SessionView, batch_progress
+from friday_cli.view import SessionView
+from friday_cli.view.tree import batch_progress
 from tests.scenarios import numbered
 
 

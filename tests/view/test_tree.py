@@ -14,7 +14,8 @@ from friday_cli.core.protocol.format import seconds, tokens
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.protocol.run_result import Status
-from friday_cli.view import SessionView, activity_text, agent_line, render_tree
+from friday_cli.view import SessionView
+from friday_cli.view.tree import activity_text, agent_line, render_tree
 from tests.scenarios import numbered, said, tree
 
 

@@ -157,14 +157,14 @@ class SessionHooks:
         them."""
         if not self._has(event):
             return []
-        call, tool, arguments, wanted = seen
-        given = claude_input(tool.name, arguments, agent.workspace.root) if given is None else given
+        tool = seen.tool
+        given = claude_input(tool.name, seen.arguments, agent.workspace.root) if given is None else given
         fields = {"tool_name": claude_name(tool.name), "tool_input": given, **more}
         if event != "PermissionRequest":
-            fields["tool_use_id"] = call.id
-        own = {"tool": tool.name, "input": arguments, "call": call.id, **ours}
+            fields["tool_use_id"] = seen.call.id
+        own = {"tool": tool.name, "input": seen.arguments, "call": seen.call.id, **ours}
         return await self._fire(
-            event, agent, fields, own, subjects=matched_names(tool.name), wanted=wanted, call_id=call.id
+            event, agent, fields, own, subjects=matched_names(tool.name), wanted=seen.wanted, call_id=seen.call.id
         )
 
     async def after_batch(

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -241,7 +241,7 @@ class HookOutcome(msgspec.Struct, frozen=True):
     """They can lower those of a run that begins."""
 
 
-class HookedCall(NamedTuple):
+class HookedCall(msgspec.Struct, frozen=True):
     """A call that hooks see. `wanted`: what it would do."""
 
     call: ToolCall

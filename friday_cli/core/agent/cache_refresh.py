@@ -122,7 +122,7 @@ class CacheKeeper:
             raise LimitReached("cost", agent.budget.tightest("cost").path)
         usage = Usage(cost_usd=0.0)
         reservation = await agent.budget.reserve(0, 0, price=lambda usage: cost)
-        held, gate, number = None, services.rate_limiter(provider.rate_limit_key), 0
+        held, limiter, number = None, services.rate_limiter(provider.rate_limit_key), 0
         try:
             if services.ledger is not None:
                 held = await ledger.hold(
@@ -134,7 +134,7 @@ class CacheKeeper:
                     last=False,
                     waiting=lambda reason, *, cap: nullcontext(),
                 )
-            number = gate.try_acquire(again=False) or await gate.acquire(again=False)
+            number = limiter.try_acquire(in_front=False) or await limiter.acquire(in_front=False)
             await ledger.begin(services.ledger, held)
             usage = await self._logged(Usage(cache_read=expected.cache_read, cost_usd=cost))
             charged = await provider.refresh_cache(self._last.request)
@@ -143,7 +143,7 @@ class CacheKeeper:
                 usage += await self._logged(Usage(charged.input, 0, charged.cache_write, charged.output, cost_usd=more))
         finally:
             if number:
-                gate.release(number, succeeded=usage.context > 0)
+                limiter.release(number, succeeded=usage.context > 0)
             if services.ledger is not None and held is not None:
                 services.ledger.end(held, agent.path)
             agent.budget.settle(reservation, usage.billed, usage.cost_usd)

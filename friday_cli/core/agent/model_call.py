@@ -56,18 +56,16 @@ class ModelCall:
         """The reply. Raises ProviderError, or LimitReached when the budget cannot pay for the request."""
         while True:
             self.attempts += 1
-            attempt = _Attempt(self, again=self._patience.refused)
+            attempt = _Attempt(self, in_front=self._patience.refused)
             try:
                 done = await attempt.send()
             except ProviderError as error:
                 log.debug("request %d of %s", self.attempts, self.agent.path, exc_info=True)
-                self._log_request(attempt)
-                await self._report_doubt(attempt)
+                await self._log_request(attempt)
                 if (given_up := await self._after_failure(attempt, error)) is not None:
                     raise given_up  # noqa: B904 - it is the same failure
                 continue
-            self._log_request(attempt, done)
-            await self._report_doubt(attempt)
+            await self._log_request(attempt, done)
             if done.stop == "refusal" and self._other_fallback is not None:
                 failed = AttemptFailed(self.attempts, "refusal", done.note, None, done.usage, done.message.text)
                 await self.services.log.emit(self.agent.path, failed)
@@ -78,11 +76,12 @@ class ModelCall:
                 self.agent.streaming = ""
             return done
 
-    def _log_request(self, attempt: _Attempt, done: ReplyDone | None = None) -> None:
-        """Log how a request was made, with its reply where no conversation has it."""
+    async def _log_request(self, attempt: _Attempt, done: ReplyDone | None = None) -> None:
+        """Log how a request was made, with its reply where no conversation has it, and, once for an agent, that a service
+        reported an impossible usage."""
         if (request := attempt.request) is None:  # it was not sent
             return
-        conversation = self.agent.conversation
+        agent, conversation = self.agent, self.agent.conversation
         event = Requested(
             digest=conversation.digests.of(request),
             max_output=request.max_output,
@@ -95,14 +94,18 @@ class ModelCall:
         )
         if done is not None and self.quiet:
             event = msgspec.structs.replace(event, reply=done.message, stop=done.stop, usage=done.usage)
-        self.services.log.emit_soon(self.agent.path, event)
+        self.services.log.emit_soon(agent.path, event)
+        if attempt.doubted and not agent.usage_doubted:
+            agent.usage_doubted = True
+            text = f"{agent.model} reported impossible usage: {attempt.doubted}. Friday estimates the usage instead."
+            await self.services.log.emit(agent.path, Notice(text, "warning"))
 
     async def _after_failure(self, attempt: _Attempt, error: ProviderError) -> ProviderError | None:
         """Log a failed attempt and wait, or change to the fallback model. Returns the failure if the request is given up."""
         agent, services, patience = self.agent, self.services, self._patience
         offline_s = services.policy.offline_s if self._other_fallback is None else FALLBACK_AFTER_S
-        gate = services.rate_limiter(agent.conversation.provider.rate_limit_key)
-        error, wait = patience.after(gate, error, offline_s)
+        limiter = services.rate_limiter(agent.conversation.provider.rate_limit_key)
+        error, wait = patience.after(limiter, error, offline_s)
         usage = error.usage if isinstance(error.usage, Usage) else Usage()
         received = "" if self.quiet else attempt.reply.text
         failed = AttemptFailed(self.attempts, error.kind, str(error), wait, usage, received)
@@ -156,23 +159,15 @@ class ModelCall:
             conversation.told_broken_prefix = agent.run
             await self.services.log.emit(agent.path, notice)
 
-    async def _report_doubt(self, attempt: _Attempt) -> None:
-        """Say once for an agent that a service reported an impossible usage."""
-        agent = self.agent
-        if attempt.doubted and not agent.usage_doubted:
-            agent.usage_doubted = True
-            text = f"{agent.model} reported impossible usage: {attempt.doubted}. Friday estimates the usage instead."
-            await self.services.log.emit(agent.path, Notice(text, "warning"))
-
 
 class _Attempt:
-    """One request on its way, and what is received of its reply. `again`: it goes to the front of the queue of the rate
-    limiter. `usage` is what the agent pays for it, `doubted` a reported usage that is not possible, in words."""
+    """One request on its way, and what is received of its reply. `in_front`: it goes to the front of the queue of the
+    rate limiter. `usage` is what the agent pays for it, `doubted` a reported usage that is not possible, in words."""
 
-    def __init__(self, call: ModelCall, *, again: bool) -> None:
+    def __init__(self, call: ModelCall, *, in_front: bool) -> None:
         self._agent, self._services = call.agent, call.services
         self._provider = call.agent.conversation.provider
-        self._tools, self._quiet, self._again = call.tools, call.quiet, again
+        self._tools, self._quiet, self._in_front = call.tools, call.quiet, in_front
         self.reply = PartialReply(call.agent, call.services, attempt=call.attempts, quiet=call.quiet)
         self.request: Request | None = None
         self.usage = Usage()
@@ -183,7 +178,7 @@ class _Attempt:
         """Tokens of the request, estimated."""
         self._most_context = float("inf")
         """Tokens that the request and its reply can have."""
-        self._gate = call.services.rate_limiter(self._provider.rate_limit_key)
+        self._limiter = call.services.rate_limiter(self._provider.rate_limit_key)
         self.sent_at = 0.0
         """When it was sent (loop time): a service keeps its cache from then on."""
         self._number = 0
@@ -220,7 +215,7 @@ class _Attempt:
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
             if services.ledger is not None and not isinstance(provider, DeferredProvider):  # its batch holds that
-                sent, last = Usage(input=fresh, cache_read=prompt - fresh), agent.budget.opened
+                sent, last = Usage(input=fresh, cache_read=prompt - fresh), agent.budget.holdback_open
                 waiting = partial(agent.slot.waiting, "waiting_budget")
                 held = await ledger.hold(
                     services.ledger, agent.path, provider, reservation, sent=sent, last=last, waiting=waiting
@@ -246,32 +241,32 @@ class _Attempt:
     @asynccontextmanager
     async def _rate_limit_slot(self) -> AsyncIterator[None]:
         """Hold a slot of the rate limit."""
-        gate, again = self._gate, self._again
-        self._number = gate.try_acquire(again=again)
+        limiter, in_front = self._limiter, self._in_front
+        self._number = limiter.try_acquire(in_front=in_front)
         succeeded = False
         try:
             while not self._number:
-                reason: WaitReason | None = None if gate.outage_s is None else "network"
-                async with self._agent.slot.waiting("waiting_rate", reason, wait_s=round(gate.wait_s, 1)):
-                    self._number = await gate.acquire(again=again)
-                if gate.wait_s > 0:  # a back-off began meanwhile
-                    gate.release(self._number)
-                    self._number, again = 0, True
+                reason: WaitReason | None = None if limiter.outage_s is None else "network"
+                async with self._agent.slot.waiting("waiting_rate", reason, wait_s=round(limiter.wait_s, 1)):
+                    self._number = await limiter.acquire(in_front=in_front)
+                if limiter.wait_s > 0:  # a back-off began meanwhile
+                    limiter.release(self._number)
+                    self._number, in_front = 0, True
             try:
                 yield
             except ProviderError as error:
                 if error.kind == "network":
-                    gate.disconnected(self._number)
+                    limiter.disconnected(self._number)
                 elif error.status >= 500 and error.kind in UNWELL and error.retry_after is None:
-                    if gate.failed(self._number, error.status, self._agent.path):
+                    if limiter.failed(self._number, error.status, self._agent.path):
                         raise error.but(kind="network") from error
                 elif error.status:
-                    gate.answered(self._number)
+                    limiter.answered(self._number)
                 raise
             succeeded = True
         finally:
             if self._number:
-                gate.release(self._number, succeeded=succeeded, agent=self._agent.path)
+                limiter.release(self._number, succeeded=succeeded, agent=self._agent.path)
 
     async def _read_stream(self, request: Request) -> ReplyDone:
         """The reply; one far above the maximum of the request is cut. `usage` is set also for a request that fails."""
@@ -282,7 +277,7 @@ class _Attempt:
         try:
             async with aclosing(self._provider.stream(request)) as chunks:
                 async for chunk in chunks:
-                    self._gate.answered(self._number)
+                    self._limiter.answered(self._number)
                     if first:
                         self._reply_begins(now() - self.sent_at)
                         first = False
@@ -307,7 +302,7 @@ class _Attempt:
         except asyncio.CancelledError:
             reply.keep()
             usage = self._usage_so_far()
-            if usage == Usage() and self._gate.outage_s is None:
+            if usage == Usage() and self._limiter.outage_s is None:
                 usage = self._estimate()  # the service reads the request of one that is stopped, too
             self.usage = self._priced(usage)
             raise

@@ -12,7 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -35,7 +35,7 @@ DUST = 1e-9
 """Smaller amounts are rounding errors."""
 
 
-class Amounts(NamedTuple):
+class Amounts(msgspec.Struct, frozen=True):
     """Tokens and US dollars."""
 
     tokens: float = 0.0
@@ -44,6 +44,13 @@ class Amounts(NamedTuple):
     def of(self, what: Quantity) -> float:
         """One of both."""
         return self.tokens if what == "tokens" else self.cost
+
+    def __add__(self, more: Amounts) -> Amounts:
+        return Amounts(self.tokens + more.tokens, self.cost + more.cost)
+
+    def capped(self, most: Amounts) -> Amounts:
+        """At most so much of each."""
+        return Amounts(min(self.tokens, most.tokens), min(self.cost, most.cost))
 
 
 LEAST = Amounts(1.0, DUST)
@@ -97,7 +104,7 @@ class Budget:
         self.usual = USUAL_REPLY
         self.holdback = Amounts()
         """What it keeps back for its own wrap-up."""
-        self.opened = False
+        self.holdback_open = False
         self.needs_log: bool = parent is not None and parent.needs_log
         """No request that it pays for is sent before its start is stored: what is spent must outlive the process."""
         self._has_holdback = True  # of a run; an agent without one has no wrap-up
@@ -139,8 +146,8 @@ class Budget:
 
     def usable(self) -> Amounts:
         """Tokens and US dollars that a run that begins now may spend before its wrap-up."""
-        tokens, cost = self._holdback_wanted()
-        return Amounts(self.left("tokens") - tokens, self.left("cost") - cost)
+        kept = self._holdback_wanted()
+        return Amounts(self.left("tokens") - kept.tokens, self.left("cost") - kept.cost)
 
     def _holdback_wanted(self) -> Amounts:
         """The holdback of a run: a tenth of the limit."""
@@ -171,16 +178,17 @@ class Budget:
 
     def check(self, least: Amounts = LEAST) -> None:
         """Raises LimitReached for the outermost budget that cannot pay `least`, even with all that may come free."""
+        own = self.own_holdback
         for node in reversed(list(self.up())):
-            for pool, own, need in zip(node.pools, self.own_holdback, least, strict=True):
-                left = pool.left + own
+            for pool in node.pools:
+                left, need = pool.left + own.of(pool.name), least.of(pool.name)
                 if left < need and left + self._queue.may_come_free(self, node, pool) < need:
                     raise LimitReached(pool.name, node.path)
 
     @property
     def own_holdback(self) -> Amounts:
         """The tokens and US dollars that a request may use of the holdback of this agent."""
-        return self.holdback if self.opened else Amounts()
+        return self.holdback if self.holdback_open else Amounts()
 
     async def reserve(
         self,
@@ -219,7 +227,7 @@ class Budget:
     def _most(self, what: Quantity, reservation: Reservation) -> float:
         """Tokens or US dollars that a request may use. Its reply may be longer than is reserved, so that one that fits the
         limits is not cut; but a wrap-up leaves to others what they have reserved."""
-        if self.opened:
+        if self.holdback_open:
             return self.free.of(what) + self.holdback.of(what) + reservation.amounts.of(what)
         return min(node.pool(what).left for node in self.up())
 
@@ -234,7 +242,7 @@ class Budget:
         """Return a reservation and charge the real usage, on every level. `output` is the tokens of a whole reply, from
         which the usual one is learned: a longer one counts at once, shorter ones step by step."""
         self.hold(reservation, -1)
-        if self.opened:
+        if self.holdback_open:
             drawn = reservation.drawn
             self.change_holdback(max(0.0, drawn.tokens - tokens), max(0.0, drawn.cost - (cost or 0.0)))
         if output:
@@ -261,19 +269,18 @@ class Budget:
 
     def open_holdback(self) -> None:
         """Let this agent, and no other, use its holdback."""
-        self.opened = True
+        self.holdback_open = True
 
     def release_holdback(self) -> None:
         """The run ended: release its holdback."""
-        tokens, cost = self.holdback
-        self.opened = False
+        self.holdback_open = False
         self._queue.running.discard(self)
-        self.change_holdback(-tokens, -cost)
+        self.change_holdback(-self.holdback.tokens, -self.holdback.cost)
         self._queue.serve()
 
     def change_holdback(self, tokens: float, cost: float) -> None:
         """Add to the holdback of this agent, or subtract from it."""
-        self.holdback = Amounts(self.holdback.tokens + tokens, self.holdback.cost + cost)
+        self.holdback += Amounts(tokens, cost)
         for node in self.up():
             node.tokens.holdback += tokens
             node.cost.holdback += cost
@@ -307,7 +314,7 @@ class _Queue:
 
     def add(self, claim: _Claim) -> None:
         """Serve a request now or later. A wrap-up comes before all others: it uses what is kept for it."""
-        self.waiting.insert(0 if claim.budget.opened else len(self.waiting), claim)
+        self.waiting.insert(0 if claim.budget.holdback_open else len(self.waiting), claim)
         self.serve()
 
     def remove(self, claim: _Claim) -> None:
@@ -335,8 +342,8 @@ class _Queue:
                         claim.reservation.set_result(self._reserve(claim))
                     elif self._payable(claim):  # else it waits for the end of an agent, and others need not wait for it
                         for node in claim.budget.up():
-                            for pool, usual in zip(node.pools, claim.usual, strict=True):
-                                claimed[pool] += usual
+                            for pool in node.pools:
+                                claimed[pool] += claim.usual.of(pool.name)
 
     def may_come_free(self, budget: Budget, node: Budget, pool: Pool) -> float:
         """What the other agents below `node` keep for their wrap-ups, if one of them does not wait here. A wrap-up does not
@@ -344,7 +351,7 @@ class _Queue:
         waiting = {above for claim in self.waiting for above in claim.budget.up()}
         asking = set(budget.up())
         others = [b for b in self.running if b not in asking and node in b.up()]
-        if budget.opened or all(b in waiting for b in others):
+        if budget.holdback_open or all(b in waiting for b in others):
             return 0.0
         return sum(b.holdback.of(pool.name) for b in others)
 
@@ -354,11 +361,11 @@ class _Queue:
         short: Quantity | None = None
         if final:
             budget.check(claim.least)
-        needed = claim.least if budget.opened else claim.usual
+        needed, own = claim.least if budget.holdback_open else claim.usual, budget.own_holdback
         for node in budget.up():
-            for pool, own, need in zip(node.pools, budget.own_holdback, needed, strict=True):
+            for pool in node.pools:
                 held = pool.reserved + claimed[pool]
-                if pool.left + own - held < need and (
+                if pool.left + own.of(pool.name) - held < needed.of(pool.name) and (
                     not final or held > DUST or self.may_come_free(budget, node, pool) > DUST
                 ):
                     short = pool.name
@@ -367,18 +374,19 @@ class _Queue:
     def _payable(self, claim: _Claim) -> bool:
         own = claim.budget.own_holdback
         return all(
-            pool.left + mine >= need
+            pool.left + own.of(pool.name) >= claim.least.of(pool.name)
             for node in claim.budget.up()
-            for pool, mine, need in zip(node.pools, own, claim.least, strict=True)
+            for pool in node.pools
         )
 
     def _reserve(self, claim: _Claim) -> Reservation:
         budget, own = claim.budget, claim.budget.own_holdback
         free, least, usual = budget.free, claim.least, claim.usual
-        tokens = min(usual.tokens, max(least.tokens, free.tokens + own.tokens))
-        cost = min(usual.cost, max(least.cost, free.cost + own.cost))
-        drawn = Amounts(min(own.tokens, tokens), min(own.cost, cost))
-        reservation = Reservation(Amounts(tokens, cost), drawn)
+        available = free + own
+        tokens, cost = max(least.tokens, available.tokens), max(least.cost, available.cost)
+        amounts = usual.capped(Amounts(tokens, cost))
+        drawn = own.capped(amounts)
+        reservation = Reservation(amounts, drawn)
         budget.change_holdback(-drawn.tokens, -drawn.cost)
         budget.hold(reservation, 1)
         return reservation

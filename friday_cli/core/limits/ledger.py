@@ -98,8 +98,7 @@ async def hold(
         return Amounts(usage.billed, provider.cost(usage) or 0.0)
 
     least, most = min(OUTPUT_FLOOR, reservation.output), amounts(reservation.output)
-    usual = Amounts(*map(min, reservation.amounts, most))
-    need = Need(agent, service, key, least=amounts(least), usual=usual, most=most, last=last)
+    need = Need(agent, service, key, least=amounts(least), usual=reservation.amounts.capped(most), most=most, last=last)
     try:
         held = await _held(ledger, need, waiting)
     except StoreError as error:

@@ -105,10 +105,10 @@ class RateLimiter:
         """Seconds since a connection could not be made or was lost; None when the last request was answered."""
         return None if self._outage is None else _now() - self._outage.since
 
-    def try_acquire(self, *, again: bool = False) -> int:
+    def try_acquire(self, *, in_front: bool = False) -> int:
         """Take a slot if one is free and no request waits for it. Returns the number of the request, 0 for no slot. Return
-        it with `release`. `again`: the caller released its slot and goes to the front of the queue."""
-        if (self._waiting and not again) or self.wait_s > 0 or self._full:
+        it with `release`. `in_front`: the caller released its slot and goes to the front of the queue."""
+        if (self._waiting and not in_front) or self.wait_s > 0 or self._full:
             return 0
         return self._admit()
 
@@ -129,10 +129,10 @@ class RateLimiter:
                 self._known, self._rounds = self._limit, max(1, self._rounds // 2)
         self._wake()
 
-    async def acquire(self, *, again: bool = False) -> int:
-        """Wait for a slot, first come first served. Returns the number of the request. `again` as for `try_acquire`."""
+    async def acquire(self, *, in_front: bool = False) -> int:
+        """Wait for a slot, first come first served. Returns the number of the request. `in_front` as for `try_acquire`."""
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        if again:
+        if in_front:
             self._waiting.appendleft(waiter)
         else:
             self._waiting.append(waiter)

@@ -58,24 +58,24 @@ class RetryPolicy:
         not: others find the network even if this request itself is the reason."""
         return self._crowded
 
-    def _is_its_own(self, gate: RateLimiter) -> bool:
+    def _is_its_own(self, limiter: RateLimiter) -> bool:
         """Whether a service that counts as not reachable fails because of this request: others were answered between its failures."""
         self._errors += 1
         if self._errors == 1:
-            self._served_before = gate.served
-        return self._errors > RETRIES["server"] and self._served_before != gate.served
+            self._served_before = limiter.served
+        return self._errors > RETRIES["server"] and self._served_before != limiter.served
 
-    def after(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> tuple[ProviderError, float | None]:
+    def after(self, limiter: RateLimiter, error: ProviderError, offline_s: float) -> tuple[ProviderError, float | None]:
         """The failure as it is reported, and the seconds until the next try; None for no retry. `offline_s`: the longest
         time without a connection."""
-        if error.status >= 500 and self._is_its_own(gate):
+        if error.status >= 500 and self._is_its_own(limiter):
             return (error.but(kind="server") if error.kind == "network" else error), None
         if error.kind == "network":
-            return error, self._until_connected(gate, error, offline_s)
+            return error, self._until_connected(limiter, error, offline_s)
         kind, crowded = error.kind, error.kind in CROWDED
         self._crowded = self._crowded or crowded
         free = not (isinstance(error.usage, Usage) and error.usage.billed)
-        if crowded and self._passed_over(gate) and free:
+        if crowded and self._passed_over(limiter) and free:
             self._passed += 1
             self._waited = 0.0
         else:
@@ -88,24 +88,24 @@ class RetryPolicy:
             hint = f"It asks you to wait for {_duration_text(asked)}." if asked and not error.hint else ""
             return (error.but(hint=hint) if hint else error), None
         often = tries + self._passed // PASSED
-        wait = gate.back_off(often, retry_after=error.retry_after, crowded=crowded)
+        wait = limiter.back_off(often, retry_after=error.retry_after, crowded=crowded)
         self._waited += wait
         return error, wait
 
-    def _until_connected(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
+    def _until_connected(self, limiter: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
         self._failures["network"] += isinstance(error.usage, Usage) and error.usage.billed > 0
-        self._dropped += self._passed_over(gate)
+        self._dropped += self._passed_over(limiter)
         if self._failures["network"] > RETRIES["network"] or self._dropped > DROPS:
             return None
-        wait = gate.wait_s
-        if (gate.outage_s or 0.0) + wait > offline_s:
-            gate.give_up(error)
+        wait = limiter.wait_s
+        if (limiter.outage_s or 0.0) + wait > offline_s:
+            limiter.give_up(error)
             return None
         return wait
 
-    def _passed_over(self, gate: RateLimiter) -> bool:
+    def _passed_over(self, limiter: RateLimiter) -> bool:
         """Whether other requests succeeded between the last refusal and this one."""
-        now, before, self._served = asyncio.get_running_loop().time(), self._served, gate.served
+        now, before, self._served = asyncio.get_running_loop().time(), self._served, limiter.served
         if before is None:
             self._refused_at = now
             return False

@@ -56,9 +56,9 @@ class CallCheck(msgspec.Struct, frozen=True):
         out.append(f"  {_REACH[call.sandbox_access] if call.effect == 'run' else _EFFECTS[call.effect]}")
         source = f", from {found.source}" if found.source else ""
         out += ["Who asks", f"  {sanitize_line(reason, 500)}{source}"]
-        for whose, name, decision in self.rules.explain(call):
-            if decision is not None:
-                out.append(f"  step {name!r} by the rights of {whose}: {decision.decision}")
+        for one in self.rules.explain(call):
+            if one.decision is not None:
+                out.append(f"  step {one.step!r} by the rights of {one.whose}: {one.decision.decision}")
         return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -26,7 +26,7 @@ class PermissionDecision(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class StepOutcome(NamedTuple):
+class StepOutcome(msgspec.Struct, frozen=True):
     """The finding of one step of `STEPS`. `whose` says whose rights it looked at: "the session", "profile coder" or a skill's."""
 
     whose: str

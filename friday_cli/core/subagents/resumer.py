@@ -130,10 +130,10 @@ async def _require_budget(agent: Agent, message: Message, asked: int | None, by:
     """Raises BudgetSpent when the token limit of a restored agent cannot pay for its conversation with `message`, ToolError
     when another limit cannot: more tokens do not help then. `asked` is the tokens that it was to get."""
     budget, provider = agent.budget, agent.conversation.provider
-    tokens, cost = budget.usable()
+    usable = budget.usable()
     each = (provider.cost(Usage(input=1000)) or 0.0) / 1000
-    affordable = cost / each if each else float("inf")
-    room = tokens - OUTPUT_FLOOR
+    affordable = usable.cost / each if each else float("inf")
+    room = usable.tokens - OUTPUT_FLOOR
     needed = await measured(agent, min(room, affordable), [*agent.conversation.history, message])
     text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and "
     if needed > room:
@@ -146,6 +146,6 @@ async def _require_budget(agent: Agent, message: Message, asked: int | None, by:
             raise ToolError(text, hint=HARD_CAP)
         raise BudgetSpent(text, hint=_give_more(by), needed=needed)
     price = provider.cost(Usage(input=needed, output=OUTPUT_FLOOR)) or 0.0
-    if price > cost:
-        room_for = f"the cost limit of {budget.tightest('cost').path} has room for ${max(0.0, cost):.4f}"
+    if price > usable.cost:
+        room_for = f"the cost limit of {budget.tightest('cost').path} has room for ${max(0.0, usable.cost):.4f}"
         raise ToolError(f"{text}a request of that costs ${price:.4f}; {room_for}.")

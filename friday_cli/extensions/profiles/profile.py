@@ -1,6 +1,7 @@
-"""The data of a profile: prompt, allowed tools and limits."""
+"""The data of a profile: prompt, allowed tools and limits.
 
-from __future__ import annotations
+Annotations are not texts here (`from __future__ import annotations`): msgspec would compile each of them at every start, which reads
+profiles from the cache."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

@@ -26,8 +26,9 @@ from friday_cli.session.commands import AnswerQuestion, Stop
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path, text_of
-from friday_cli.view import SessionView, ToolRun, activity_text
+from friday_cli.view import SessionView, ToolRun
 from friday_cli.view.follower import SessionFollower
+from friday_cli.view.tree import activity_text
 
 from .job import Action, Client, JobState
 from .questions import answer_of, questions

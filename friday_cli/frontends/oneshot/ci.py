@@ -14,7 +14,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelop
 from friday_cli.core.protocol.format import how_it_ended, price, seconds, tokens
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import render_tree
+from friday_cli.view.tree import render_tree
 
 from .github import GitHubLog, annotate, under_github, write_outputs, write_summary
 from .output import OutputWriter

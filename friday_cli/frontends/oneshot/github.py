@@ -18,7 +18,8 @@ from friday_cli.core.protocol.format import cost, seconds, tokens
 from friday_cli.core.protocol.receipt import Finding
 from friday_cli.core.text.known_keys import mask_keys
 from friday_cli.core.text.sanitize import code_block, sanitize, sanitize_line
-from friday_cli.view import SessionView, render_tree
+from friday_cli.view import SessionView
+from friday_cli.view.tree import render_tree
 
 from .locations import location_of
 

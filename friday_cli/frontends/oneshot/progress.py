@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from friday_cli.core.protocol.format import short_cost, tokens
 from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, agent_mark, batch_progress, network_wait
-from friday_cli.view.tree import budget_wait
+from friday_cli.view import AgentView, SessionView, agent_mark
+from friday_cli.view.tree import batch_progress, budget_wait, network_wait
 
 from .terminal import truncate_line
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
-from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.system import session_socket
 from friday_cli.view import SessionView
-from friday_cli.view.follower import EventSource, SessionFollower
+from friday_cli.view.state import EventFold
 
 from .compaction import Compaction
 from .loop import PromptLoop
@@ -60,40 +59,6 @@ def addressed(state: SessionView, text: str) -> tuple[str, str]:
 def proposed_tokens(spent: BudgetSpent) -> int:
     """The tokens to propose for a sub-agent that has spent its own."""
     return 2 * spent.needed or MORE_TOKENS
-
-
-class EventFold:
-    """The state of one session that is shown; its events are folded into it. `on_change` is called when the state has
-    changed."""
-
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self.state = SessionView()
-        self.dirty: set[str] = set()
-        """Paths of the agents that have changed; the reader empties the set."""
-        self._on_change = on_change
-        self._follower: SessionFollower | None = None
-
-    async def start(self, source: EventSource) -> None:
-        """Fold the events of `source`. Returns when those from before its opening are folded."""
-        self._follower = SessionFollower(
-            source, self._fold, after=self.state.seq, lull_s=LULL_S, on_failure=self._on_change
-        )
-        await self._follower.caught_up.wait()
-
-    async def stop(self, *, cancel: bool) -> None:
-        """Wait until all events are folded; with `cancel` stop now, when the source does not end by itself."""
-        if self._follower is not None:
-            await (self._follower.cancel() if cancel else self._follower.until(lambda: False))
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The defect that ended the folding; the screen no longer follows the session."""
-        return self._follower.failure if self._follower is not None else None
-
-    def _fold(self, envelope: Envelope, replayed: bool) -> None:
-        self.dirty.update(self.state.apply(envelope) or ("a",))
-        if not replayed:
-            self._on_change()
 
 
 class SessionController:
@@ -157,7 +122,7 @@ class SessionController:
                     self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
             self.fold = EventFold(lambda: self.on_change())
             if self.shown is not None:
-                await self.fold.start(self.shown)
+                await self.fold.start(self.shown, lull_s=LULL_S)
 
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
@@ -205,7 +170,7 @@ class SessionController:
         observer = self.observer = await _observe(self.options, self._env, free=True)
         assert observer is not None
         await self.fold.stop(cancel=True)
-        await self.fold.start(observer)
+        await self.fold.start(observer, lull_s=LULL_S)
         self.on_change()
         await remote.close()
         await self._take_over(observer)
@@ -238,7 +203,7 @@ class SessionController:
         self.observer = None
         how = "let go of its terminal; you are attached to it" if self.remote else "ended; the session is resumed here"
         self.told.append(f"The other process has {how}.")
-        await self.fold.start(self.require_session())
+        await self.fold.start(self.require_session(), lull_s=LULL_S)
         self.on_change()
 
     @property

@@ -99,6 +99,7 @@ class ScreenRefresher:
         chat.body.show_panel()
         chat.follow_strip()
         chat.working.follow(chat.body.context, keys.respelled("Esc stops", self._services.keys.chosen))
+        chat.body.panel.agents.follow()
         chat.body.panel.follow(dirty)
         self._follow_asks()
         if not controller.working and controller.session is not None:

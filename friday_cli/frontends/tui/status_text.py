@@ -11,7 +11,7 @@ from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.system.git_head import short_branch
 from friday_cli.system.paths import with_tilde
-from friday_cli.view import cap_wait, network_wait
+from friday_cli.view.tree import cap_wait, network_wait
 
 from .controller import SessionController
 from .widgets.status_bar import StatusFacts

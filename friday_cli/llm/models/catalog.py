@@ -1,6 +1,6 @@
-"""The models that Friday knows, from models.toml: context windows, limits, quirks, aliases and last days."""
+"""The models that Friday knows, from models.toml: context windows, limits, quirks, aliases and last days.
 
-from __future__ import annotations
+Annotations are not texts here, for the reason in `extensions/profiles/profile.py`."""
 
 import functools
 from contextlib import suppress

@@ -12,7 +12,8 @@ import os
 import stat
 from typing import Literal, NamedTuple
 
-from .plan import SandboxPlan, inside
+from . import inside
+from .plan import SandboxPlan
 
 _FLAGS = (
     "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session",

@@ -7,7 +7,8 @@ import re
 
 from friday_cli.core.text.lazy_regex import pattern
 
-from .plan import SandboxPlan, inside
+from . import inside
+from .plan import SandboxPlan
 
 _READ_ONLY = pattern(r"read-only file system|\bEROFS\b", re.I)
 _REFUSED = pattern(

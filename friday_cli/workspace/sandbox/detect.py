@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -21,7 +21,10 @@ from friday_cli.core.text.known_keys import without_keys
 from friday_cli.system import cache_file
 from friday_cli.system.own_programs import find_program
 
-from .plan import SandboxKind, SandboxPlan
+from . import SandboxKind
+
+if TYPE_CHECKING:
+    from .plan import SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
@@ -139,6 +142,8 @@ def _seatbelt() -> SandboxChoice:
 def _probe(kind: SandboxKind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
     """Why the program `true` cannot be run in a sandbox, "" if it can."""
     import tempfile
+
+    from .plan import SandboxPlan
 
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan(kind, program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))

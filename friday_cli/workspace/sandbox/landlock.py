@@ -14,8 +14,8 @@ import stat
 import struct
 from collections.abc import Sequence
 
-from . import system_call_filter
-from .plan import SandboxPlan, inside
+from . import inside, system_call_filter
+from .plan import SandboxPlan
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PR_SET_NO_NEW_PRIVS = 38

@@ -17,7 +17,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 
-from .plan import inside
+from . import inside
 
 _SOCK_DIAG, _DIAG_BY_FAMILY, _DUMP, _SHOW_FILE, _FILE = 4, 20, 0x301, 2, 1
 _libc = ctypes.CDLL(None, use_errno=True)

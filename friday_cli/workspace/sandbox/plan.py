@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-SandboxKind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+from . import SandboxKind
+
 _LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets", "elsewhere")
 
 
@@ -92,8 +93,3 @@ def _resolved_parent(path: str) -> str:
         return real
     above = os.path.realpath(os.path.dirname(path))
     return os.path.join(above, os.path.basename(path)) if os.path.isdir(above) else ""
-
-
-def inside(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or below it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -9,15 +9,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.workspace import Access, SandboxAccess
 from friday_cli.core.text.lazy_regex import pattern
 
-from . import read_only_command
+from . import inside, read_only_command
 from .detect import SandboxChoice
 from .home import hidden_paths, readable_paths
-from .plan import SandboxPlan, inside
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
+
+if TYPE_CHECKING:
+    from .plan import SandboxPlan
 
 _TEMPORARY = ("/tmp", "/var/tmp")
 """Folders in which a read-only command sees nothing but its own temp folder."""
@@ -90,6 +93,8 @@ class SandboxPolicy:
         """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined. With
         the access `read_only` it can write nothing but its temp folder; `secrets_age_s`: the list of secret files may be as old
         as that (seconds). Blocks."""
+        from .plan import SandboxPlan  # a start runs no command
+
         if self.choice.kind == "none" or access == "outside" or (access == "read_only" and not self.supports_read_only):
             return None
         more = [text for text in map(str, self.readable) if not any(inside(text, top) for top in self._refused)]

@@ -15,6 +15,7 @@ from friday_cli.core.limits.budget import (
     OUTPUT_FLOOR,
     USUAL_REPLY,
     WRAP_UP_TOKENS,
+    Amounts,
     Budget,
     LimitReached,
     Reservation,
@@ -105,7 +106,7 @@ def test_the_outermost_budget_that_is_used_up_is_named(spent: tuple[int, int, in
 async def test_a_usual_reply_is_reserved_and_the_reply_may_have_all_that_is_left() -> None:
     budget = running(Budget("a", tokens=10_000))
     first, second = await reserve(budget, 100, 32_000), await reserve(budget, 100, 32_000)
-    assert first.amounts == second.amounts == (100 + USUAL_REPLY, 0.0)
+    assert first.amounts == second.amounts == Amounts(100 + USUAL_REPLY, 0.0)
     assert first.output == second.output == 9000 - 100, "one that fits is not cut, whatever is reserved elsewhere"
     assert (await reserve(Budget("b"), 100, 32_000)).output == 32_000
     small = await reserve(Budget("b", tokens=50_000), 100, 1000)
@@ -119,7 +120,7 @@ async def test_the_usual_reply_is_learned_from_those_of_the_agent(replies: tuple
     budget = Budget("a", tokens=200_000)
     for output in replies:
         budget.settle(await reserve(budget, 10, 32_000), 10 + output, None, output=output)
-    assert (await reserve(budget, 10, 32_000)).amounts[0] == 10 + usual
+    assert (await reserve(budget, 10, 32_000)).amounts.tokens == 10 + usual
     assert budget.child("a.1", tokens=None, cost=None).usual == USUAL_REPLY
 
 
@@ -145,8 +146,8 @@ async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
     assert await waits(large)
     assert await waits(small), "there is room for it, but it came later"
     one.settle(taken[1], 1000, None)
-    assert (await large).amounts[0] == 8000
-    assert (await small).amounts[0] == 1500
+    assert (await large).amounts.tokens == 8000
+    assert (await small).amounts.tokens == 1500
 
 
 async def test_while_others_have_reserved_no_request_is_sent_with_less_than_a_usual_reply() -> None:
@@ -194,7 +195,7 @@ async def test_when_nothing_can_come_free_the_first_wraps_up_and_the_others_get_
     assert wrap_up.output >= OUTPUT_FLOOR
     one.settle(wrap_up, 200, None)
     one.release_holdback()
-    assert [(await request).amounts[0] for request in (requests[1], last)] == [400, 400]
+    assert [(await request).amounts.tokens for request in (requests[1], last)] == [400, 400]
 
 
 async def test_input_that_a_wrap_up_can_still_read_has_room() -> None:
@@ -233,7 +234,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing(granted: bool) -> None:
     if not granted:
         budget.settle(taken, 0, None)
     assert (budget.tokens.reserved, budget.tokens.spent) == (0, 0)
-    assert (await reserve(budget, 500, 1000)).amounts[0] == 1500
+    assert (await reserve(budget, 500, 1000)).amounts.tokens == 1500
 
 
 @given(seed=st.integers(0, 2**32), limit=st.integers(2000, 60_000), width=st.integers(1, 12))
@@ -261,7 +262,7 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
                     taken = await mine.reserve(rng.randint(0, 800), rng.randint(300, 5000), price=dear)
                     watch()
                     await asyncio.sleep(rng.random())
-                    tokens, cost = (amount * rng.random() for amount in taken.amounts)
+                    tokens, cost = (taken.amounts.tokens * rng.random(), taken.amounts.cost * rng.random())
                     mine.settle(taken, int(tokens), cost, output=rng.choice([0, rng.randint(1, 5000)]))
                     watch()
             except LimitReached:

@@ -19,9 +19,10 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.frontends.tui.widgets.agent_block import make_block
-from friday_cli.frontends.tui.widgets.agent_row import Branch, draw
+from friday_cli.frontends.tui.widgets.agent_tree import draw
 from friday_cli.frontends.tui.widgets.blocks import RenderContext
 from friday_cli.frontends.tui.widgets.styles import Styles, TextRenderer
+from friday_cli.frontends.tui.widgets.tree_rows import Branch
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said
 

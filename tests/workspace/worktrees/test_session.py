@@ -25,7 +25,8 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.session.session import Session
 from friday_cli.system.paths import data_dir
-from friday_cli.view import SessionView, render_tree
+from friday_cli.view import SessionView
+from friday_cli.view.tree import render_tree
 from friday_cli.workspace.worktrees import apply, git_trees
 from friday_cli.workspace.worktrees.create import WorktreeCreator
 from tests.session.harness import Harness, delegates, does, says, wait_for

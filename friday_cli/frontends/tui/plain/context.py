@@ -112,7 +112,7 @@ class PlainContext:
         raise UsageError("Searching is not available with --plain.", hint="Your terminal's own search sees all of it.")
 
     def focus_tree(self) -> None:
-        from friday_cli.view import render_tree
+        from friday_cli.view.tree import render_tree
 
         self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
 

@@ -13,16 +13,8 @@ from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.protocol.waiting import StatusChanged
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.tool_catalog import TODO
-from friday_cli.view import (
-    AgentView,
-    Item,
-    NoteItem,
-    ResultItem,
-    SessionView,
-    ToolRun,
-    not_started,
-    status_text,
-)
+from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun, not_started
+from friday_cli.view.tree import status_text
 from friday_cli.view.words import call_status
 
 from ..commands.cards import STEP_MARKS

@@ -31,8 +31,8 @@ from friday_cli.view import (
     count_findings,
     finding_text,
     not_started,
-    status_text,
 )
+from friday_cli.view.tree import status_text
 
 from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock

@@ -25,8 +25,7 @@ from friday_cli.view import AgentView, SessionView
 from ..state import preferences
 from . import NARROW, WIDE
 from .agent_block import status_style, summary
-from .agent_row import has_pending_worktree
-from .agent_tree import AgentTree
+from .agent_tree import AgentTree, has_pending_worktree
 from .blocks import RenderContext
 from .chat_request import AgentAction, AgentRequest
 from .styles import Styles
@@ -87,10 +86,9 @@ class AgentPanel(Vertical):
         return self.child if self.inside else self.agents.selected
 
     def follow(self, dirty: Iterable[str]) -> None:
-        """Show what is new. `dirty` are the paths of the agents that look different."""
+        """Show what is new below the tree. `dirty` are the paths of the agents that look different."""
         if self.size.height and (self.size.height < LOW) != self.has_class("short"):
             self.on_resize()  # a panel that becomes visible gets no event if its size was read before
-        self.agents.follow()
         idle = not (self._user_selected or self.agents.has_focus or self.inside)
         if idle and (path := _newest(self.context.state, self.child)):
             self._show(path)

@@ -14,10 +14,11 @@ from textual.widgets import Static
 from friday_cli.core.protocol.format import is_demo, pluralize, seconds, short_cost, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, activity_text
+from friday_cli.view import AgentView
+from friday_cli.view.tree import activity_text
 
 from .agent_block import status_mark, status_style
-from .agent_row import spread
+from .agent_tree import spread
 from .blocks import RenderContext
 
 WITH_WARNINGS = "with warnings"

@@ -3,16 +3,32 @@ one row."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from friday_cli.view import AgentView, SessionView, shown_children
-
-from .agent_row import Branch
+from friday_cli.view import AgentView, SessionView
+from friday_cli.view.tree import shown_children
 
 Filter = Literal["all", "running", "failed", "needs you"]
 Order = Literal["start", "cost", "newest"]
 EARLIER = "earlier"
 """In `unfolded`: the branches that ended in earlier prompts are listed one by one."""
+
+
+class Branch(NamedTuple):
+    """The position of an agent in the tree. A `flat` tree is a filtered list, which names each agent by its path."""
+
+    first: str = ""
+    """The margin of the first line."""
+    rest: str = ""
+    """The margin of the second line, and of the agents below."""
+    folded: bool = False
+    hidden: int = 0
+    """How many agents are folded away below it."""
+    asked: bool = False
+    """Whether one of the hidden agents asks the user."""
+    flat: bool = False
+    earlier: tuple[str, ...] = ()
+    """The agents of a row that stands for branches which ended in earlier prompts."""
 
 
 class TreeRows:

@@ -11,7 +11,8 @@ from friday_cli.core.protocol.format import seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import TODO
-from friday_cli.view import AgentView, activity_text
+from friday_cli.view import AgentView
+from friday_cli.view.tree import activity_text
 
 from .blocks import RenderContext
 from .styles import Styles
