@@ -16,11 +16,6 @@ from .pool import RunningServer
 from .problems import WARNING, read_problems
 from .protocol import FilePlace, IncomingCall, Position, SymbolInfo, TextEdit, WorkspaceEdit, path_of
 
-Asked = Literal["definition", "references", "calls", "hover"]
-_OFFERS = {
-    "definition": "definitionProvider", "references": "referencesProvider", "calls": "callHierarchyProvider",
-    "hover": "hoverProvider", "symbols": "documentSymbolProvider", "rename": "renameProvider",
-}  # fmt: skip
 _KINDS = {
     2: "module", 3: "namespace", 5: "class", 6: "method", 7: "property", 8: "field", 9: "constructor", 10: "enum", 11: "interface",
     12: "function", 13: "variable", 14: "constant", 22: "member", 23: "struct", 26: "type parameter",
@@ -59,7 +54,7 @@ class CodeQuestions:
 
     async def symbols(self) -> list[CodeSymbol]:
         """What the file defines, in order."""
-        reply = await self._ask("symbols", "textDocument/documentSymbol", {}, list[SymbolInfo] | None)
+        reply = await self._ask("documentSymbol", {}, list[SymbolInfo] | None)
         return list(_symbols(reply or ()))
 
     async def places(
@@ -69,12 +64,10 @@ class CodeQuestions:
         at = {"position": await self._position(name, line)}
         if asked != "calls":
             more = {"context": {"includeDeclaration": False}} if asked == "references" else {}
-            found = await self._ask(asked, f"textDocument/{asked}", {**at, **more}, list[FilePlace] | FilePlace | None)
+            found = await self._ask(asked, {**at, **more}, list[FilePlace] | FilePlace | None)
             return _places([found] if isinstance(found, FilePlace) else found or ())
         places: list[FilePlace] = []
-        for item in (
-            await self._ask("calls", "textDocument/prepareCallHierarchy", at, list[dict[str, Any]] | None) or ()
-        ):
+        for item in await self._ask("prepareCallHierarchy", at, list[dict[str, Any]] | None) or ():
             calls: list[IncomingCall] | None = await self.server.ask(
                 "callHierarchy/incomingCalls", {"item": item}, self._wait_s, list[IncomingCall] | None
             )
@@ -84,7 +77,7 @@ class CodeQuestions:
     async def hover(self, name: str, line: int) -> str:
         """What the server says of a name, as text."""
         at = {"position": await self._position(name, line)}
-        reply = await self._ask("hover", "textDocument/hover", at, dict[str, Any] | None)
+        reply = await self._ask("hover", at, dict[str, Any] | None)
         return _text_of((reply or {}).get("contents"))
 
     async def rename(self, name: str, line: int, new: str) -> dict[Path, list[TextEdit]]:
@@ -93,7 +86,7 @@ class CodeQuestions:
             text = f"{self.one.name} is still reading the project; a rename could miss files."
             raise ToolError(text, hint="Try again.")
         asked = {"position": await self._position(name, line), "newName": new}
-        reply: WorkspaceEdit | None = await self._ask("rename", "textDocument/rename", asked, WorkspaceEdit | None)
+        reply: WorkspaceEdit | None = await self._ask("rename", asked, WorkspaceEdit | None)
         if reply is None:
             raise ToolError(f"{name} cannot be renamed here.")
         parts = reply.documentChanges or ()
@@ -107,11 +100,13 @@ class CodeQuestions:
             edits.setdefault(path, []).extend(wanted)
         return edits
 
-    async def _ask(self, asked: str, method: str, params: Mapping[str, object], kind: Any) -> Any:
-        if self.server.abilities.get(_OFFERS[asked]) in (None, False):
-            raise ToolError(f"The language server does not offer {asked}.", hint="Use grep.")
+    async def _ask(self, method: str, params: Mapping[str, object], kind: Any) -> Any:
+        """The answer to a request `textDocument/...`. Raises ToolError if the server does not offer it."""
+        offer = {"prepareCallHierarchy": "callHierarchy"}.get(method, method)
+        if self.server.abilities.get(f"{offer}Provider") in (None, False):
+            raise ToolError(f"The language server does not offer {offer}.", hint="Use grep.")
         about = {"textDocument": {"uri": self._path.as_uri()}, **params}
-        return await self.server.ask(method, about, self._wait_s, kind)
+        return await self.server.ask(f"textDocument/{method}", about, self._wait_s, kind)
 
     async def _position(self, name: str, line: int) -> dict[str, int]:
         """Where a name such as `Receipt.lines` stands; `line` (from 1) says which, 0 for the only one."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from friday_cli.agents import code_checks
 from friday_cli.core.protocol.events import AgentFinished, Notice
 from friday_cli.session.session import Session
 from friday_cli.system.paths import config_dir
@@ -191,6 +194,14 @@ async def test_an_answer_that_is_late_comes_with_a_later_result(project: Harness
     answers = [f"{name}: 1 new problem\nnew.bad:1 bad: BAD [bad]" for name in ("script", "ruff")]
     assert all(answer in results[1] + results[2] for answer in answers)
     assert {f"code: {name}: 1 new problem left" for name in ("script", "ruff")} < set(code)
+
+
+async def test_what_reading_a_changed_file_took_is_not_waited_again(
+    project: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_checks, "time", SimpleNamespace(monotonic=count(step=100).__next__))  # seconds
+    results, _, _ = await told(project, does(writes("new.bad", "BAD\n")), says("done"))
+    assert "a later result will report it" in results[0]
 
 
 async def test_what_a_server_could_not_answer_is_asked_again_with_the_next_change(project: Harness) -> None:
