@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.agent.agent import Agent
+from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.agent_path import PERSON, is_under
 from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.tool_catalog import READ_FILE
 from friday_cli.workspace.checkpoints.write_hook import FileText
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NOT_SHOWN = "a problem that is not shown: a rule denies reading this file, or asks first"
 LONGEST_S = 30.0
 """Seconds after which an answer that is late does not come any more: the server is ended."""
 
@@ -132,7 +137,7 @@ class CodeChecks:
         found: list[CodeCheck] = []
         for task in [task for task in late if task.done()]:
             late.pop(task)
-            _add(found, task.result())
+            _add(found, _readable(agent, task.result()))
         for one in (asked[task] for task in asked if not task.done()):
             name, state = _asked_now(one)
             why = f"no answer within {self.settings.wait_s:g} s" if state == "runs" else "it is still starting"
@@ -151,7 +156,7 @@ class CodeChecks:
         found: list[CodeCheck] = []
         for task, one in late.items():
             if task.done():
-                _add(found, task.result())
+                _add(found, _readable(agent, task.result()))
             else:
                 task.cancel()
                 found.append(CodeCheck(_asked_now(one)[0], unknown="no answer before the work ended"))
@@ -250,6 +255,18 @@ def _join(
             first, last = (known.get(path, change), change) if later else (change, known.get(path, change))
             known[path] = first[0], last[1]
     return into
+
+
+def _readable(agent: Agent, check: CodeCheck) -> CodeCheck:
+    """`check` without what a server says of files that a rule keeps from the agent: it may quote them."""
+    paths = [problem.path for problem in (*check.new, *check.fixed)]
+    if not (hidden := agent.rules.withheld(RuleInput(READ_FILE, "read"), paths)):
+        return check
+    new, fixed = (
+        tuple(msgspec.structs.replace(one, message=NOT_SHOWN) if one.path in hidden else one for one in found)
+        for found in (check.new, check.fixed)
+    )
+    return msgspec.structs.replace(check, new=new, fixed=fixed)
 
 
 def _add(found: list[CodeCheck], check: CodeCheck) -> None:

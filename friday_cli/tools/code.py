@@ -190,9 +190,11 @@ class CodeTools:
             neutralize(text)[:DIFF],
         ]
         rows += [f"... ({len(text) - DIFF:,} more characters)"] if len(text) > DIFF else []
-        if elsewhere:
-            names = ", ".join(neutralize_line(ctx.workspace.label(path)) for path in elsewhere[:10])
-            more = f" and {len(elsewhere) - 10} more" if len(elsewhere) > 10 else ""
+        labels = [ctx.workspace.label(path) for path in elsewhere]
+        hidden = ctx.withheld(labels)
+        if labels := [label for label in labels if label not in hidden]:
+            names = ", ".join(map(neutralize_line, labels[:10]))
+            more = f" and {len(labels) - 10} more" if len(labels) > 10 else ""
             rows.append(f"The word {word} also occurs in {names}{more}: not changed there.")
         return Output("\n".join(rows), DiffsDisplay(shown))
 

@@ -102,6 +102,13 @@ async def test_what_results_and_receipt_say(
     assert code == [f"code: {line}" for line in (f"script: {left}", *(USERS if left.startswith("2") else ()))]
 
 
+async def test_what_a_server_says_of_a_file_that_the_agent_may_not_read_is_not_shown(project: Harness) -> None:
+    results, code, _ = await told(project, SED[1, 2], says("done"), deny=("read_file(one.bad)",))
+    hidden = f"one.bad:1 {code_checks.NOT_SHOWN} [bad]"
+    assert results[0].partition("script: ")[2].splitlines() == ["2 new problems", hidden, USERS[1]]
+    assert f"code: {hidden}" in code
+
+
 @pytest.mark.parametrize(("report", "reached"), [("error", 0), ("off", 2)])
 async def test_a_model_that_reads_it_mends_before_the_next_run_of_the_tests(
     report: str, reached: int, project: Harness

@@ -101,6 +101,8 @@ async def test_a_rename_that_only_shows_needs_the_rights_of_reading(project: Har
     assert shown[0] == "ok"
     assert "3 files would change" in shown[1]
     assert written[0] == "denied"
+    (other,) = await results(project, does(rename()), deny=("read_file(words.bad)",))
+    assert "words.bad" not in other[1]
     (kept,) = await results(project, does(rename()), deny=("read_file(one.bad)",))
     assert kept == ("error", "It would change 1 file that you may not read. Nothing was changed.")
 
