@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
+from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import text_of, working_folder
 
 from .help import HelpCommand
@@ -148,6 +149,7 @@ def watch_signals(run: Any, frontend: Any) -> Any:
         else:
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
 
+    BlockedWatch()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with suppress(NotImplementedError, RuntimeError):
             asyncio.get_running_loop().add_signal_handler(number, on, int(number))

@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, is_process_limit
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.system.paths import state_dir
 
@@ -38,8 +39,8 @@ def start_log() -> Path:
 
 def report_defect(error: BaseException) -> str:
     """One line for the person about an unexpected exception; its traceback is written to the log file."""
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "The system does not start any more processes or threads for this user. End some, or raise the limit (ulimit -u)."
+    if is_process_limit(error):
+        return PROCESS_LIMIT
     message = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
     try:
         path = start_log()

@@ -27,6 +27,7 @@ from .job import MapJob, as_row
 from .sources import BatchItem
 
 DAY_S = 86_400.0
+LEAP_S = 30 * DAY_S
 Claim = Literal["claimed", "taken", "cancelled"]
 NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?, 0)"
 COLUMNS = (
@@ -208,10 +209,15 @@ class MapStore:
         await self.db.change(statement, *columns.values(), time.time(), batch)
 
     async def prune(self, days: float) -> None:
-        """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all."""
-        before = time.time() - days * DAY_S
+        """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all. Nothing is
+        removed on a day before which none was used for `LEAP_S`: the clock may have jumped ahead."""
+        now = time.time()
+        before = now - days * DAY_S
 
         def work(db: sqlite3.Connection) -> None:
+            (used,) = db.execute("SELECT max(updated) FROM batches WHERE updated < ?", (now - DAY_S,)).fetchone()
+            if used is None or used < now - LEAP_S:
+                return
             found = db.execute("SELECT id FROM batches WHERE updated < ?", (before,)).fetchall()
             old = [row for row in found if not self.runs(row[0])]
             db.executemany("DELETE FROM places WHERE batch = ?", old)

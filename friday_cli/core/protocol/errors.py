@@ -132,3 +132,13 @@ class ProviderError(FridayError):
     def transient(self) -> bool:
         """Whether the same request may succeed later."""
         return self.kind in TRANSIENT
+
+
+PROCESS_LIMIT = (
+    "The system does not start any more processes or threads for this user. End some, or raise the limit (ulimit -u)."
+)
+
+
+def is_process_limit(error: BaseException) -> bool:
+    """Whether the limit of processes and threads is reached, as starting one raises it."""
+    return isinstance(error, BlockingIOError) or "can't start new thread" in str(error)

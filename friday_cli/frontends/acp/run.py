@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from friday_cli.diagnostics.log_file import report_defect
 from friday_cli.jsonrpc.connection import RpcConnection
 from friday_cli.jsonrpc.framing import Lines
+from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
 
 from ..options import session_options
@@ -54,6 +55,7 @@ def connect(agent: AcpAgent, source: BinaryIO, sink: BinaryIO) -> RpcConnection:
 async def _serve(agent: AcpAgent, sink: BinaryIO) -> None:
     connection = connect(agent, sys.stdin.buffer, sink)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
+    BlockedWatch()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
     serving, waiting = asyncio.create_task(connection.serve()), asyncio.create_task(signalled.wait())

@@ -15,6 +15,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from friday_cli.system.blocked_process import BlockedWatch
+
 from .serve_settings import ServeSettings
 from .server import build_server
 from .tools import FridayTools
@@ -32,6 +34,7 @@ def serve(values: Mapping[str, Any]) -> int:
 async def _serve(settings: ServeSettings) -> None:
     host = FridayTools(settings)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
+    BlockedWatch()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
     serving = asyncio.create_task(_over_stdio(host))

@@ -23,6 +23,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.session.attachments import PromptText
 from friday_cli.session.session import Options, Session
+from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
 from friday_cli.view.follower import SessionFollower
 
@@ -150,6 +151,7 @@ async def _ask(
     show: Callable[[str], None],
     signals: SignalHandler,
 ) -> int:
+    BlockedWatch(values["timeout"], EXIT_LIMIT)
     signals.watch(hang_up=not values["background"])
     if values["ci"]:
         from .ci import require_cap

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, ToolError, is_process_limit
 
 from ..sandbox.plan import SandboxPlan
 
@@ -265,7 +265,9 @@ class SupervisorClient:
             )
         except OSError as error:
             ours.close()
-            raise ToolError(f"Commands cannot be started: {error}.") from error
+            raise ToolError(
+                PROCESS_LIMIT if is_process_limit(error) else f"Commands cannot be started: {error}."
+            ) from error
         finally:
             theirs.close()
         self._socket = ours

@@ -17,6 +17,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.commands import Tell
+from friday_cli.system.blocked_process import BlockedWatch
 
 from ...host import terminal
 from ..commands import notes, slash_commands
@@ -59,6 +60,7 @@ class PlainChat:
     async def run(self) -> int:
         """Run until the user quits. Returns the exit code. Raises FridayError when no session can be opened."""
         loop = asyncio.get_running_loop()
+        BlockedWatch()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         for number, code in _ENDS.items():
             loop.add_signal_handler(number, self._leave, code)

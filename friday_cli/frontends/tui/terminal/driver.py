@@ -12,6 +12,7 @@ import selectors
 import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from textual import events
@@ -21,6 +22,7 @@ from textual.drivers._writer_thread import WriterThread
 from textual.message import Message
 
 from friday_cli.system.ascii_signs import is_linux_console, to_signs
+from friday_cli.system.blocked_process import BlockedWatch
 
 from .bursts import QUIET_S, Bursts, Pasted
 
@@ -80,6 +82,7 @@ class Listening(linux_driver.LinuxDriver):
     """The driver of a real terminal. While another program has the terminal, nothing is written to it."""
 
     _lent = False
+    _watch: BlockedWatch | None = None
 
     def __init__(self, *args: Any, on_closed: Callable[[], object], **more: Any) -> None:
         """`on_closed` is called on the event loop when the terminal is closed."""
@@ -101,6 +104,7 @@ class Listening(linux_driver.LinuxDriver):
     def start_application_mode(self) -> None:
         linux_driver.WriterThread = TerminalWriter  # type: ignore[attr-defined]
         super().start_application_mode()  # type: ignore[no-untyped-call]  # it makes its writer by that name
+        self._watch = self._watch or BlockedWatch(tell=self._show, restore=self._give_back)
 
     def suspend_application_mode(self) -> None:
         super().suspend_application_mode()
@@ -113,6 +117,20 @@ class Listening(linux_driver.LinuxDriver):
     def write(self, data: str) -> None:
         if not self._lent:
             super().write(to_signs(data) if self._ascii_signs else data)
+
+    def _show(self, text: str) -> None:
+        """Write a text over the last line while the event loop is blocked; "" has the screen drawn again."""
+        if text:
+            columns, lines = self._get_terminal_size()
+            self.write(f"\x1b7\x1b[{lines};1H\x1b[7m{f'Friday {text}'[:columns]:{columns}}\x1b[0m\x1b8")
+        else:
+            self._loop.call_soon_threadsafe(partial(self._app.refresh, layout=True))
+
+    def _give_back(self) -> None:
+        """Restore the terminal while the event loop is blocked."""
+        self._disable_mouse_support()
+        self.stop_application_mode()
+        self.close()
 
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again after a stop. A closed window sends the same signal, with nothing to take; and where nobody
@@ -152,6 +170,8 @@ class Listening(linux_driver.LinuxDriver):
                 self.process_message(events.Paste(piece.text))
             else:
                 for message in parser.feed(piece):
+                    if self._watch is not None and isinstance(message, events.Key) and message.key == "ctrl+c":
+                        self._watch.press()
                     self.process_message(message)
         for message in parser.tick():
             self.process_message(message)

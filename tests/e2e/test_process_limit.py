@@ -1,0 +1,46 @@
+"""The limit of processes and threads is reached (`ulimit -u`): a line says so, and nothing waits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.friday import Friday
+
+SAYS = (
+    "The system does not start any more processes or threads for this user. End some, or raise the limit (ulimit -u)."
+)
+_NOBODYS = 61_234
+"""A user without processes: the limit does not hold for root."""
+
+
+def limited(count: int) -> None:
+    """Let this process, before its program starts, have `count` processes and threads. Root becomes another user who may open all files."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
+        os.setresuid(_NOBODYS, _NOBODYS, _NOBODYS)
+        may = 1 << 1 | 1 << 2 | 1 << 3  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+        header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+        assert libc.capset(header, (ctypes.c_uint32 * 6)(may, may, may, 0, 0, 0)) == 0
+        for number in (1, 2, 3):
+            assert libc.prctl(47, 2, number, 0, 0) == 0  # PR_CAP_AMBIENT_RAISE
+    resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 8, 12])
+def test_it_is_said_in_one_line(friday: Friday, count: int) -> None:
+    friday.plays("agents:\n  a:\n    - calls: [{name: bash, arguments: {command: echo hi}}]\n    - text: '{results}'\n")
+    command = [sys.executable, "-m", "friday_cli", "ask", "-m", friday.model, "--yolo", "--timeout", "30", "go"]
+    done = subprocess.run(
+        command, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60, preexec_fn=lambda: limited(count)
+    )  # fmt: skip
+    print(count, done.returncode, repr(done.stdout), repr(done.stderr))
+    assert "itself failed" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    assert done.stdout.startswith("hi\n") or SAYS in done.stderr + done.stdout

@@ -1,0 +1,86 @@
+"""A process whose main thread is blocked in the kernel, as by a network drive that does not answer: it says so, and ends at a signal, at Ctrl+C and
+at its time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+BLOCKED = """
+import asyncio, ctypes, os, signal, sys, threading, time
+from friday_cli.system import blocked_process
+
+blocked_process.LOOK_S, blocked_process.CLOSE_S = 0.05, 0.3
+libc, stack = ctypes.CDLL(None), ctypes.create_string_buffer(65536)
+
+def tell(text):
+    os.write(2, (text or "it answers").encode() + b"\\n")
+
+async def main(how, pipe):
+    watch = blocked_process.BlockedWatch(0.0 if how == "limit" else None, 5, tell=tell)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: print("handled"))
+    if how == "key":
+        blocked_process.TOLD_AFTER = 10**6
+        threading.Thread(target=lambda: [(watch.press(), time.sleep(0.1)) for _ in range(600)], daemon=True).start()
+    print("ready", flush=True)
+    if how == "thread":
+        try:
+            await asyncio.wait_for(asyncio.to_thread(open, pipe), 0.1)
+        except TimeoutError:
+            return
+    # until its child ends (CLONE_VFORK) this thread waits in the kernel, where only the end of its process wakes it
+    libc.clone(libc.sleep, ctypes.c_void_p((ctypes.addressof(stack) + 65536) & ~15), 0x4000 | signal.SIGCHLD, 60)
+    await asyncio.sleep(0.3)
+
+asyncio.run(main(*sys.argv[1:]))
+os._exit(0)
+"""
+TOLD = b"waits for a file system that does not answer, or for a terminal that is stopped. Ctrl+C ends Friday.\n"
+ENDED = b"friday: ended without waiting for a file system that does not answer.\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        ("signal", 128 + signal.SIGTERM, TOLD + ENDED),
+        ("key", 128 + signal.SIGINT, ENDED),
+        ("limit", 5, ENDED),
+        ("answers", 0, TOLD + b"it answers\n"),
+        ("thread", 0, b""),
+    ],
+)
+def test_a_blocked_process_says_so_and_ends(tmp_path: Path, how: str, code: int, said: bytes) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-c", BLOCKED, how, str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"ready\n"
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    left, err = "", b""
+    while how != "thread" and not left:
+        left = children.read_text()
+    try:
+        if how in ("signal", "answers"):
+            err = process.stderr.readline()
+        if how == "signal":
+            process.send_signal(signal.SIGTERM)
+        if how == "answers":
+            os.kill(int(left), signal.SIGKILL)
+        assert process.wait(timeout=30) == code
+    finally:
+        for pid in left.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        with suppress(OSError):
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    out, rest = process.communicate(timeout=60)
+    assert (out, err + rest) == (b"", said)
