@@ -147,9 +147,10 @@ def watch_signals(run: Any, frontend: Any) -> Any:
         elif len(received) == 1 and number == signal.SIGINT:
             frontend.note("no more items start; press Ctrl+C again to stop those that are running")
         else:
+            watch.stopping(received[0])
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
 
-    BlockedWatch()
+    watch = BlockedWatch()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with suppress(NotImplementedError, RuntimeError):
             asyncio.get_running_loop().add_signal_handler(number, on, int(number))

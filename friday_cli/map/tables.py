@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib.util import find_spec
@@ -15,17 +18,16 @@ from urllib.parse import quote
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.text.sanitize import sanitize_line
 
 LONGEST_CELL = 4_000_000
 """Characters of one cell."""
 LARGEST_ROW = 64_000_000
 """Bytes of a row of a SQLite file."""
 MOST_ROWS = 10_000_000
-"""Rows of a table: a view of SQLite may have no end."""
+"""Rows of a table: a view of SQLite may have no end, and a small Parquet file any number."""
 STEPS = 100_000
 """Steps of SQLite between two looks for a signal."""
-BATCH = 500
-"""Rows of a Parquet file that are in memory at once."""
 SQLITE = (".db", ".sqlite", ".sqlite3")
 """How the names of SQLite files end."""
 Row = tuple[str, dict[str, Any], str]
@@ -130,20 +132,29 @@ def _of_parquet(file: BinaryIO, name: str) -> Iterator[Row]:
     if find_spec("pyarrow") is None:
         hint = "Run `pip install 'friday-cli[tables]'`."
         raise UsageError(f"{name}: Parquet files need pyarrow, which is not installed.", hint=hint)
-    import pyarrow
-    from pyarrow import parquet
-
+    command = [sys.executable, "-I", "-m", f"{__package__}.parquet_rows"]
     with file:
-        try:
-            table = parquet.ParquetFile(file)
-            _columns(table.schema_arrow.names, name)
-            number = 0
-            for batch in table.iter_batches(batch_size=BATCH):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield f"{name} row {number}", _plain(values), ""
-        except pyarrow.ArrowException as error:
-            raise FileError(name, f"cannot be read: {str(error).splitlines()[0][:200]}") from None
+        reader = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert reader.stdout is not None
+    try:
+        for number, values in enumerate(map(msgspec.json.decode, reader.stdout)):
+            if values is None:
+                return
+            if isinstance(values, str):
+                raise FileError(name, sanitize_line(values, 250))
+            if number > MOST_ROWS:
+                raise UsageError(f"{name}: it has more than {MOST_ROWS:,} rows.")
+            if number:
+                yield f"{name} row {number}", values, ""
+            else:
+                _columns(values, name)
+    except msgspec.DecodeError:  # it ended within a line
+        pass
+    finally:
+        reader.stdout.close()
+        reader.kill()
+        _, reader.returncode = os.waitpid(reader.pid, 0)  # it ends at once: nothing waits on the event loop
+    raise FileError(name, "cannot be read: the library that reads it ended")
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

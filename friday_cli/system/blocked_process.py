@@ -19,12 +19,15 @@ ENDS_AFTER = 3
 """Looks that a signal, or a press of Ctrl+C, may wait."""
 TOLD_AFTER = 10
 """Looks without a turn of the event loop after which the person is told; after a time limit, the process ends then."""
+STOPPED_AFTER = 60
+"""Looks after which a process that is being ended by a signal ends, whatever it waits for."""
 CLOSE_S = 5.0
 """Seconds that threads are waited for at the end of the event loop."""
 WRITE_S = 1.0
 """Seconds that a text for the person may take: what it is written to may not answer either."""
-WAITS = "waits for a file system that does not answer, or for a terminal that is stopped. Ctrl+C ends Friday."
-_ENDS = "friday: ended without waiting for a file system that does not answer.\n"
+WAITS = "waits for a file system or a terminal that does not answer; Ctrl+C ends it"
+STOPS = "has not ended yet: a file system may not answer; the same signal again ends it"
+_ENDS = "friday: ended without waiting for what does not answer, such as a file system.\n"
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
@@ -49,12 +52,17 @@ class BlockedWatch:
         self._tell, self._restore = tell or _tell, restore
         self._status = f"/proc/self/task/{threading.get_native_id()}/status"
         self._turned, self._pressed, self._silent = False, False, 0
+        self._stop_code, self._stopped = 0, 0
         if os.path.exists(self._status):
             threading.Thread(target=self._run, name="blocked watch", daemon=True).start()
 
     def press(self) -> None:
         """Ctrl+C was typed where the terminal makes no signal of it: it counts where the loop did not turn lately. Called on any thread."""
         self._pressed = self._silent > 0
+
+    def stopping(self, code: int) -> None:
+        """A signal ends the process, with `code`. After `STOPPED_AFTER` looks it ends even if a thread waits for what does not answer."""
+        self._stop_code = code
 
     def _turn(self) -> None:
         self._turned, self._pressed = True, False
@@ -69,6 +77,7 @@ class BlockedWatch:
                     return
             time.sleep(LOOK_S)
             left = None if left is None else left - LOOK_S
+            self._look_at_stop()
             blocked, signals = _look(self._status)
             waiting = {number: waiting[number] + 1 if number in signals else 0 for number in _ENDING}
             if self._turned or not blocked:
@@ -88,6 +97,13 @@ class BlockedWatch:
             if self._silent >= TOLD_AFTER and not told:
                 told = True
                 _within_limit(lambda: self._tell(WAITS))
+
+    def _look_at_stop(self) -> None:
+        self._stopped += bool(self._stop_code)
+        if self._stopped == TOLD_AFTER:
+            _within_limit(lambda: self._tell(STOPS))
+        elif self._stopped >= STOPPED_AFTER:
+            self._end(self._stop_code)
 
     def _end(self, code: int) -> None:
         _within_limit(lambda: (self._restore(), os.write(2, _ENDS.encode())))

@@ -48,7 +48,7 @@ ROOMS = {
     "msgspec": ("friday_cli",),
     **dict.fromkeys(("opentelemetry", "google", "requests"), ("friday_cli.telemetry.sdk",)),
     "socksio": ("friday_cli.llm.transport.proxy",),
-    "pyarrow": ("friday_cli.map.tables",),
+    "pyarrow": ("friday_cli.map.parquet_rows",),
     "inspect_ai": ("friday_cli.doors.inspect",),
     "harbor": ("friday_cli.doors.harbor",),
     "ray": ("friday_cli.map.ray_engine", "friday_cli.map.ray_worker"),

@@ -307,19 +307,6 @@ def test_the_same_command_on_an_ended_batch_keeps_what_it_cost(console: Console,
     )  # what an ended one spent does not count for the next
 
 
-def test_batches_that_were_not_used_for_long_are_removed(console: Console, service: Service) -> None:
-    batch(console, lines(2))
-    found = Path(os.environ["FRIDAY_HOME"], "data", "map.db")
-    with sqlite3.connect(found) as db:
-        db.execute("UPDATE batches SET updated = updated - 91 * 86400")
-        db.execute("UPDATE items SET updated = updated - 91 * 86400")
-    batch(console, lines(1), task=TASK + " Again.")
-    with sqlite3.connect(found) as db:
-        assert [
-            db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("batches", "places", "items")
-        ] == [1] * 3
-
-
 def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     past = [PastRun("p", 10, 100, cost, 2.0) for cost in (0.01, 0.02, 0.03)]
     found = forecast(past, 100, 10)

@@ -163,8 +163,24 @@ def test_rows_of_a_parquet_file_are_items(console: Console, service: Service) ->
     ran = batch(console, "items.parquet", task=TASK + " {day}")
     assert ran.code == 0, ran
     assert json.loads(ran.out.splitlines()[0])["fields"]["day"] == "2026-11-27"
-    (console.project / "bad.parquet").write_text("no")
-    assert "bad.parquet: cannot be read" in batch(console, "bad.parquet").err
+    whole = (console.project / "items.parquet").read_bytes()
+    for at in range(12, len(whole), len(whole) // 12):
+        (console.project / "bad.parquet").write_bytes(whole[: at - 12] + bytes(12) + whole[at:])
+        ran = batch(console, "bad.parquet")
+        assert ran.code == 0 or "bad.parquet: cannot be read: " in ran.err or "no item has the field" in ran.err
+    parquet.write_table(pyarrow.table({"id": ["x" * 70_000_000]}), console.project / "bad.parquet")
+    assert "up to 500 of its rows are more than 64 MB" in batch(console, "bad.parquet", task="{id}").err
+
+
+def test_a_parquet_file_that_ends_its_library_is_one_line(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.map.tables.find_spec", lambda name: True)
+    monkeypatch.setattr("friday_cli.map.tables.sys.executable", "/bin/false")
+    (console.project / "items.parquet").write_bytes(b"PAR1")
+    ran = batch(console, "items.parquet")
+    assert "items.parquet: cannot be read: the library that reads it ended" in ran.err
+    assert (ran.code, service.requests) == (2, 0)
 
 
 def test_parquet_without_its_library_is_one_line(

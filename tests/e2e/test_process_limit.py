@@ -38,9 +38,14 @@ def test_it_is_said_in_one_line(friday: Friday, count: int) -> None:
     friday.plays("agents:\n  a:\n    - calls: [{name: bash, arguments: {command: echo hi}}]\n    - text: '{results}'\n")
     command = [sys.executable, "-m", "friday_cli", "ask", "-m", friday.model, "--yolo", "--timeout", "30", "go"]
     done = subprocess.run(
-        command, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60, preexec_fn=lambda: limited(count)
-    )  # fmt: skip
-    print(count, done.returncode, repr(done.stdout), repr(done.stderr))
+        command,
+        cwd=friday.project,
+        env=friday.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: limited(count),
+    )
     assert "itself failed" not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
-    assert done.stdout.startswith("hi\n") or SAYS in done.stderr + done.stdout
+    assert done.stdout.startswith(("hi\n", "Commands cannot be started: ")) or SAYS in done.stderr + done.stdout

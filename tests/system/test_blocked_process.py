@@ -29,6 +29,9 @@ async def main(how, pipe):
         blocked_process.TOLD_AFTER = 10**6
         threading.Thread(target=lambda: [(watch.press(), time.sleep(0.1)) for _ in range(600)], daemon=True).start()
     print("ready", flush=True)
+    if how == "stop":
+        watch.stopping(130)
+        await asyncio.to_thread(open, pipe)
     if how == "thread":
         try:
             await asyncio.wait_for(asyncio.to_thread(open, pipe), 0.1)
@@ -41,8 +44,9 @@ async def main(how, pipe):
 asyncio.run(main(*sys.argv[1:]))
 os._exit(0)
 """
-TOLD = b"waits for a file system that does not answer, or for a terminal that is stopped. Ctrl+C ends Friday.\n"
-ENDED = b"friday: ended without waiting for a file system that does not answer.\n"
+TOLD = b"waits for a file system or a terminal that does not answer; Ctrl+C ends it\n"
+STOPS = b"has not ended yet: a file system may not answer; the same signal again ends it\n"
+ENDED = b"friday: ended without waiting for what does not answer, such as a file system.\n"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,7 @@ ENDED = b"friday: ended without waiting for a file system that does not answer.\
         ("key", 128 + signal.SIGINT, ENDED),
         ("limit", 5, ENDED),
         ("answers", 0, TOLD + b"it answers\n"),
+        ("stop", 130, STOPS + ENDED),
         ("thread", 0, b""),
     ],
 )
@@ -66,7 +71,7 @@ def test_a_blocked_process_says_so_and_ends(tmp_path: Path, how: str, code: int,
     assert process.stdout.readline() == b"ready\n"
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     left, err = "", b""
-    while how != "thread" and not left:
+    while how not in ("thread", "stop") and not left:
         left = children.read_text()
     try:
         if how in ("signal", "answers"):

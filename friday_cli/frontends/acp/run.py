@@ -55,11 +55,12 @@ def connect(agent: AcpAgent, source: BinaryIO, sink: BinaryIO) -> RpcConnection:
 async def _serve(agent: AcpAgent, sink: BinaryIO) -> None:
     connection = connect(agent, sys.stdin.buffer, sink)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
-    BlockedWatch()
+    watch = BlockedWatch()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
     serving, waiting = asyncio.create_task(connection.serve()), asyncio.create_task(signalled.wait())
     await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+    watch.stopping(1)
     for task in (serving, waiting):
         task.cancel()
     await asyncio.gather(serving, waiting, return_exceptions=True)

@@ -34,12 +34,13 @@ def serve(values: Mapping[str, Any]) -> int:
 async def _serve(settings: ServeSettings) -> None:
     host = FridayTools(settings)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
-    BlockedWatch()
+    watch = BlockedWatch()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
     serving = asyncio.create_task(_over_stdio(host))
     waiting = asyncio.create_task(signalled.wait())
     await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+    watch.stopping(1)
     await host.delegations.close()
     if signalled.is_set():
         os._exit(0)  # the library reads standard input in a thread that nothing can interrupt

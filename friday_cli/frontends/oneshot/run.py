@@ -151,7 +151,9 @@ async def _ask(
     show: Callable[[str], None],
     signals: SignalHandler,
 ) -> int:
-    BlockedWatch(values["timeout"], EXIT_LIMIT)
+    watch = BlockedWatch(values["timeout"], EXIT_LIMIT)
+    if not values["background"]:
+        signals.on_stop = watch.stopping
     signals.watch(hang_up=not values["background"])
     if values["ci"]:
         from .ci import require_cap

@@ -21,6 +21,8 @@ class SignalHandler:
         self.code = 0
         self.on_first: Callable[[], object] = lambda: None
         self.on_second: Callable[[], object] = lambda: None
+        self.on_stop: Callable[[int], object] = lambda code: None
+        """Called with the exit code before `on_first`."""
         self.write_rest: Callable[[], object] = lambda: None
         """Called before the second signal ends the process: output that is not written yet."""
 
@@ -42,4 +44,5 @@ class SignalHandler:
                 self.write_rest()
             os._exit(self.code)
         self.code = code
+        self.on_stop(code)
         self.on_first()
