@@ -153,7 +153,8 @@ def _of_parquet(file: BinaryIO, name: str) -> Iterator[Row]:
     finally:
         reader.stdout.close()
         reader.kill()
-        _, reader.returncode = os.waitpid(reader.pid, 0)  # it ends at once: nothing waits on the event loop
+        if reader.returncode is None:  # it ends at once: nothing waits on the event loop
+            _, reader.returncode = os.waitpid(reader.pid, 0)
     raise FileError(name, "cannot be read: the library that reads it ended")
 
 
