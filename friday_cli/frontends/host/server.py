@@ -175,7 +175,7 @@ class _ServedFrontend:
                 case "end":
                     self._server.owner.end()
                     return {}
-        except (KeyError, TypeError, ValueError) as error:  # msgspec.ValidationError is one
+        except (KeyError, TypeError, ValueError, OverflowError) as error:  # msgspec.ValidationError is one
             raise RpcError(INVALID_PARAMS, f"Invalid parameters: {error}"[:300]) from None
         raise RpcError(METHOD_NOT_FOUND, f"Unknown method: {method[:40]}")
 

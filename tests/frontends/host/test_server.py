@@ -200,10 +200,23 @@ def line(method: str, **params: Any) -> bytes:
         line("hello", protocol=wire.PROTOCOL - 1, friday="0.1"),
         line("hello", protocol=wire.PROTOCOL) + line("do", command={"do": "everything"}),
         line("hello", protocol=wire.PROTOCOL) + line("follow", after="x"),
+        line("hello", protocol=wire.PROTOCOL) + line("follow", after=float("inf")),
         line("hello", protocol=wire.PROTOCOL) + line("no such method"),
         b'{"jsonrpc": "2.0", "id": 1, "method": "do", "params": "' + b"x" * (MOST + 10) + b'"}\n',
     ],
-    ids=["garbage", "nested", "http", "no hello", "newer", "older", "command", "params", "method", "too long"],
+    ids=[
+        "garbage",
+        "nested",
+        "http",
+        "no hello",
+        "newer",
+        "older",
+        "command",
+        "params",
+        "number",
+        "method",
+        "too long",
+    ],
 )
 async def test_what_cannot_be_understood_changes_nothing(
     harness: Harness, sent: bytes, monkeypatch: pytest.MonkeyPatch

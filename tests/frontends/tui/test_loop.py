@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,15 +46,18 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
     assert "[round 2 of 20 of /loop]" in texts[1]
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
-async def test_what_the_agent_wrote_runs_confined_in_a_loop(
-    tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(params=["bubblewrap", "landlock", "seatbelt"])
+def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of sandbox, which the chat uses."""
     try:
-        detect_sandbox(kind, os.environ)
+        detect_sandbox(request.param, os.environ)
     except UsageError as error:
         pytest.skip(f"NOT TESTED HERE: {error.message}")
-    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+    monkeypatch.setenv("FRIDAY_SANDBOX", request.param)
+
+
+@pytest.mark.usefixtures("sandbox")
+async def test_what_the_agent_wrote_runs_confined_in_a_loop(tmp_path: Path) -> None:
     project, mark = tmp_path / "project", tmp_path / "mark"
     project.mkdir()
     script = f"echo run >> runs\ntouch {mark}\nmkdir .vscode\necho {{}} > .vscode/tasks.json\nexit 1\n"
