@@ -303,7 +303,9 @@ class _Call:
         """The result as the model reads it."""
         ran = self._edited and self._status != "denied"
         edited = f"[The user changed the command before it ran. This ran: {self._edited}]" if ran else ""
-        return "\n".join(filter(None, (self._output.text, edited, *self._notes)))
+        text = "\n".join(filter(None, (self._output.text, edited, *self._notes)))
+        # JSON of files and servers can name half a character, which nothing that is sent or stored may have
+        return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
     def _log_end(self) -> None:
         call, output, path = self._call, self._output, self._agent.path

@@ -33,6 +33,8 @@ FOLDER = Path(CASSETTES)
 TEXTS = "texts.json"
 MOST_BYTES = 20_000_000
 """Largest cassette that is read."""
+MOST_S = 1e9
+"""Seconds since the beginning of a session that are a time."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _SESSION = "00000000-0000-4000-8000-000000000000"
 _PART = re.compile(r"\n\n(?=# )")
@@ -73,6 +75,8 @@ class Cassettes:
                 if data["event"]["kind"] == "prefix":
                     data["event"] |= self._whole(data["event"])
                 found.append(decode_envelope(json.dumps(data).encode()))
+                if not abs(found[-1].at) < MOST_S:
+                    raise ValueError(f"at: {found[-1].at:g} is not a time")
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError, msgspec.DecodeError) as error:
                 raise FileError(str(path), f"is not an event of a cassette: {error}", line=number) from None
         return found

@@ -257,3 +257,14 @@ async def test_turns_that_make_progress_are_not_a_loop(turns: list[Say]) -> None
         Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK, make("change", write, effect="write")]
     )
     assert bench.ended()[:2] == ("completed", "done")
+
+
+async def test_half_a_character_in_a_result_does_not_end_the_run() -> None:
+    """JSON can name one, in a notebook for instance."""
+
+    async def half(ctx: ToolContext, args: Arguments) -> str:
+        return "a\ud800b"
+
+    bench = await ran(Model({"a": [Say("", [call("half")]), Say("Seen.")]}), [make("half", half)])
+    assert bench.ended()[:2] == ("completed", "done")
+    assert bench.results() == ["ok: a?b"]
