@@ -87,6 +87,8 @@ def test_only_what_is_new_since_a_commit(console: Console, mine: Path) -> None:
     (console.project / "d.bad").write_text("def area 2\n")
     ran = console("lsp", "check", "--since", "HEAD")
     assert (ran.code, ran.out) == (1, "c.bad:1 bad: use area 1 [bad]\n"), "an unchanged file that uses it"
+    (console.project / "a.bad").unlink()
+    assert console("lsp", "check", "--since", "HEAD").out == ran.out, "what is gone is looked at as an empty file"
     assert console("lsp", "check", "--since", "nowhere").code == 1
     console.refused("lsp", "check", "nothing.bad")
 
@@ -173,15 +175,3 @@ def test_a_plugin_brings_servers_that_are_shown_before_and_confined(inline: bool
     changed = folder / (".claude-plugin/plugin.json" if inline else ".lsp.json")
     changed.write_text(changed.read_text() + "\n")
     assert console("lsp", "list", "--json").document["servers"] == []
-
-
-def test_a_file_that_is_gone_since_a_commit_is_looked_at_with_its_users(console: Console, mine: Path) -> None:
-    """The server is told that it is empty; what it defined is not found."""
-    for name, text in (("area.bad", "def area 1\n"), ("user.bad", "use area 1\n"), ("more.bad", "def area 2\n")):
-        (console.project / name).write_text(text)
-    git(console.project, "init", "-q")
-    git(console.project, "add", "-A")
-    git(console.project, "commit", "-qm", "one")
-    (console.project / "more.bad").unlink()
-    ran = console("lsp", "check", "--since", "HEAD")
-    assert "script: no problems in" in ran.error
