@@ -1,12 +1,13 @@
 """The web pages of sessions and evals in a real browser, with texts that try to become script, markup or requests.
 
 `python -m tests.counterparts browser` needs Chromium from the system's packages. It opens each page from a loopback server that
-counts requests, looks for anything that ran, and writes pictures at three widths, light, dark and as paper, to docs/pictures: of the demo
-that docs/friday.jsonl keeps, and of the eval with which docs/eval.md begins.
+counts requests, looks for anything that ran, and writes pictures at three widths, light, dark and as paper, to docs/pictures: of the
+demo, and of the eval with which docs/eval.md begins.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.evals.page import as_html as eval_page
 from friday_cli.evals.results import EvalResults, TrialRow, eval_results
 from friday_cli.map.job import MapJob
@@ -30,8 +30,7 @@ from tests.view.test_pages import everywhere
 
 PACKAGES = ()
 """It needs nothing from npm."""
-DOCS = Path(__file__).parents[2] / "docs"
-PICTURES = DOCS / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 WIDTHS = (390, 800, 1280)
 
 
@@ -115,30 +114,17 @@ def _large(browser: str) -> list[str]:
 
 def _pictures(browser: str) -> None:
     PICTURES.mkdir(exist_ok=True)
-    log = [decode_envelope(line) for line in (DOCS / "friday.jsonl").read_bytes().splitlines()]
     with tempfile.TemporaryDirectory() as home:
-        argv = [
-            "eval",
-            "run",
-            "sample",
-            "--arm",
-            "quick=--effort low",
-            "--arm",
-            "careful=--effort high",
-            "-m",
-            "demo",
-            "-f",
-            "html",
-        ]
-        ran = subprocess.run(
-            [sys.executable, "-m", "friday_cli", *argv],
-            cwd=home,
-            env=os.environ | {"FRIDAY_HOME": home},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    for name, page in (("session", _write(log, "What is in this folder?")), ("eval", ran.stdout)):
+        folder = Path(home, "shop")
+        folder.mkdir()
+        (folder / "README.md").write_text("# Shop\n\nSells tea.\n")
+        (folder / "main.py").write_text("def price(grams):\n    return grams * 0.08  # TODO: tax\n")
+        asked = ("ask", "-q", "-m", "demo", "--allow", "bash(python3 *)", "-f", "json", "What is in this folder?")
+        found = json.loads(_friday(folder, *asked))["session_id"]
+        session = _friday(folder, "sessions", "export", found, "-f", "html").replace(str(folder), "/home/you/shop")
+        arms = ("--arm", "quick=--effort low", "--arm", "careful=--effort high")
+        result = _friday(folder, "eval", "run", "sample", *arms, "-m", "demo", "-f", "html")
+    for name, page in (("session", session), ("eval", result)):
         with _served(page) as (url, _):
             for width in WIDTHS if name == "session" else (800,):
                 picture = f"--screenshot={PICTURES / f'{name}-{width}.png'}"
@@ -148,6 +134,13 @@ def _pictures(browser: str) -> None:
             dark = ("--blink-settings=preferredColorScheme=0", f"--screenshot={PICTURES / f'{name}-dark.png'}")
             _chromium(browser, *dark, "--window-size=800,1100", url)
             _chromium(browser, f"--print-to-pdf={PICTURES / f'{name}.pdf'}", "--no-pdf-header-footer", url)
+
+
+def _friday(folder: Path, *argv: str) -> str:
+    """What Friday prints in a folder, with its own files beside it."""
+    env = os.environ | {"FRIDAY_HOME": str(folder.parent / "friday")}
+    words = [sys.executable, "-m", "friday_cli", *argv]
+    return subprocess.run(words, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _chromium(browser: str, *arguments: str, script: bool = False) -> str:
