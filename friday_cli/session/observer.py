@@ -85,6 +85,10 @@ class SessionObserver:
             hint="/detach or quit it there to continue it here.",
         )
 
+    async def history(self) -> list[Envelope]:
+        """All durable events so far."""
+        return await self._store.events(self.id)
+
     async def take_over(self) -> Session:
         """Open the session itself and close the observer. Raises UsageError while another process has the session open, and
         any error of `Session.open`; then the observer stays open."""

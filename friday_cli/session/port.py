@@ -73,6 +73,9 @@ class SessionReader(EventSource, Protocol):
     def rewind(self) -> RewindReader:
         """The person's messages and the changes of agents."""
 
+    async def history(self) -> list[Envelope]:
+        """All durable events so far."""
+
     async def close(self) -> None:
         """Release what was opened to read it. May be called twice."""
 
@@ -87,6 +90,3 @@ class SessionPort(SessionReader, Protocol):
     async def do(self, command: Command[R], on_output: Callable[[str], None] = lambda text: None) -> R:
         """Carry out a command; the class of each says which errors it raises. `on_output` gets the output of a command of the
         person while it runs."""
-
-    async def history(self) -> list[Envelope]:
-        """All durable events so far."""

@@ -177,11 +177,14 @@ class TimeScale:
 
 
 def activity_at(segments: Sequence[Segment], start: float, end: float) -> Activity:
-    """What is shown for a part of a run: of what happened the longest, and of equals the first of the order."""
+    """What is shown for a part of a run: of what happened the longest, and of equals the first of the order. `segments` are in the order of
+    their starts; several of one activity at once count once."""
     spent: dict[Activity, float] = {}
+    counted: dict[Activity, float] = {}
     for segment in segments:
-        if (overlap := min(end, segment.end) - max(start, segment.start)) > 0:
-            spent[segment.activity] = spent.get(segment.activity, 0.0) + overlap
+        kind, until = segment.activity, min(end, segment.end)
+        if (more := until - max(start, segment.start, counted.get(kind, start))) > 0:
+            spent[kind], counted[kind] = spent.get(kind, 0.0) + more, until
     if not spent:
         return "other"
     most = max(spent.values())

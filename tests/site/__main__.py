@@ -96,10 +96,10 @@ def _relinked(text: str, page: Path, source: Path) -> str:
         target = os.path.relpath(os.path.normpath(here / path), ROOT)
         name = moved.get(target) or (target.removeprefix("docs/") if target.startswith("docs/") else "")
         if not name or (source / name).is_dir():
-            return "]"
+            return "]\0"
         return f"{found[1]}{os.path.relpath(source / name, page.parent)}{hash_}{anchor}{found[3]}"
 
-    return re.sub(r"\[([^\]]*)\]$", r"\1", _LINK.sub(link, text))
+    return re.sub(r"\[([^\[\]]*)\]\0", r"\1", _LINK.sub(link, text))
 
 
 def _frames(folder: Path) -> str:

@@ -154,6 +154,15 @@ def test_a_timeline_tells_what_an_agent_waited_for_and_shortens_pauses() -> None
     assert "waits for you" in rows[-1]
 
 
+def test_an_agent_with_several_sub_agents_waits_for_them() -> None:
+    calls = [("a", ev.ToolStarted(f"c{number}", "delegate_task")) for number in range(3)]
+    end = [("a", ev.AgentFinished(1, "completed", "done"))]
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")), *calls, ("a", StatusChanged("waiting_child")))
+    log += numbered(*end, at=log[-1].at + 90, first=len(log) + 1)
+    row = "".join(text for text, _ in render_timeline(SessionView.of(log), Timeline.of(log), 100)[0])
+    assert (row.count("·") > 60, row.count("━") < 9) == (True, True), row
+
+
 def test_the_signs_of_a_timeline_take_as_many_lines_as_they_need() -> None:
     waits: tuple[Any, ...] = ("waiting_child", "waiting_user", "waiting_rate", "waiting_budget", "queued")
     log = numbered(

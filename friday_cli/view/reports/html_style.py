@@ -18,7 +18,7 @@ pre { white-space: pre-wrap; background: var(--soft); padding: .6rem; border-rad
   overflow: auto; font: .85rem/1.45 ui-monospace, monospace }
 .diff span { display: block; white-space: pre-wrap } .diff .add { background: var(--add) } .diff .del { background: var(--del) }
 .diff .at { color: var(--dim) }
-ul.tree, ul.tree ul.tree { list-style: none; padding-left: 1rem } ul.tree li { border-left: 2px solid var(--line); padding-left: .7rem;
+ul.tree, ul.tree ul.tree { list-style: none; padding-left: 1rem } ul.tree > li { border-left: 2px solid var(--line); padding-left: .7rem;
   margin: .5rem 0 }
 details.agent { border-top: 1px solid var(--line); padding: .6rem 0 } summary { cursor: pointer } article { margin: .8rem 0 }
 article.reply pre, article.result pre { background: none; padding: 0; font: inherit; max-height: none }

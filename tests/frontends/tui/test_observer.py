@@ -29,6 +29,10 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
         await chat.until(lambda: "› second words" in chat.frame and "two" in chat.frame)
         await chat.say("not yet", shows="this window is read-only")
         assert chat.composer.text == "not yet"
+        await chat.say("/timeline", shows="Timeline: all of it")
+        await chat.press("escape")
+        await chat.say("/export html out.html")
+        await chat.until((there.project / "out.html").is_file)
         for command, seen in (("/cost", "cached"), ("/diff", "a.txt")):
             await chat.say(command)
             await chat.until(lambda seen=seen: seen in chat.frame)

@@ -154,7 +154,7 @@ async def timeline(controller: SessionController) -> tuple[SessionView, Timeline
     """The view of the session and its timeline, as of now. Raises StoreError."""
     from friday_cli.view.timeline import Timeline
 
-    history = await controller.require_session().history()
+    history = await (controller.shown or controller.require_session()).history()
     return await asyncio.to_thread(lambda: (SessionView.of(history), Timeline.of(history)))
 
 
@@ -162,8 +162,8 @@ async def _recorded(controller: SessionController) -> RecordedSession:
     from friday_cli import __version__
     from friday_cli.view.reports import RecordedSession
 
-    session = controller.require_session()
-    title = await lists.title(session.id) if session.facts.kept else ""
+    session = controller.shown or controller.require_session()
+    title = await lists.title(session.id) if controller.session is None or controller.session.facts.kept else ""
     return RecordedSession(session.id, await session.history(), __version__, title)
 
 

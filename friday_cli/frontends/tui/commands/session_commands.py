@@ -50,7 +50,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
 )
 async def _export(chat: CommandContext, rest: str) -> None:
     if not rest:
-        name = f"friday-{chat.controller.require_session().id[:8]}.md"
+        name = f"friday-{(chat.controller.shown or chat.controller.require_session()).id[:8]}.md"
         folder = with_tilde(chat.controller.options.cwd)
         choices = [
             (name, f"{name} in {folder}"),
@@ -69,7 +69,8 @@ async def _export(chat: CommandContext, rest: str) -> None:
 
 @command("timeline", "When each agent worked and what it waited for; zooms")
 async def _timeline(chat: CommandContext, rest: str) -> None:
-    chat.controller.require_session()
+    if chat.controller.shown is None:
+        chat.controller.require_session()
     await chat.show_timeline()
 
 
