@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import stat
 import threading
 import time
@@ -133,7 +132,8 @@ def _copy_content(file: IO[bytes], folder: int, name: str) -> None:
     facts = os.fstat(file.fileno())
     made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     with os.fdopen(made, "wb", buffering=0) as written:
-        shutil.copyfileobj(file, written, 1 << 20)
+        while piece := file.read(1 << 20):
+            written.write(piece)
         os.fchmod(made, stat.S_IMODE(facts.st_mode))
         os.utime(made, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
