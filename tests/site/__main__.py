@@ -1,7 +1,8 @@
 """`python -m tests.site FOLDER`: the pages of docs/ as one site with search, in a folder that can be put anywhere.
 
 It needs `pip install -e '.[docs]'`. The README is its first page, the reference of commands is made of their `--help`, and the frames of
-docs/frames are a page of pictures. A link that leads nowhere fails the build.
+docs/frames are a page of pictures. A link that leads nowhere fails the build. Search needs a web server, such as
+`python -m http.server -d FOLDER`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _config(source: Path, site: Path) -> dict[str, object]:
                 {"media": "(prefers-color-scheme: dark)", "scheme": "slate"},
             ],
         },
-        "plugins": ["search", "offline"],
+        "plugins": ["search"],  # "offline" loads a script of somebody else's server into each page
         "markdown_extensions": [
             "admonition",
             "tables",

@@ -24,7 +24,7 @@ details.agent { border-top: 1px solid var(--line); padding: .6rem 0 } summary { 
 article.reply pre, article.result pre { background: none; padding: 0; font: inherit; max-height: none }
 .call { margin: .3rem 0 .3rem 1rem } .call.error > summary, .call.denied > summary, .warning, .note.error { color: var(--bad) }
 .note { color: var(--dim) } .wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-size: .9rem }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); overflow-wrap: normal; white-space: nowrap } .n { text-align: right }
+th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bottom: 1px solid var(--line); overflow-wrap: normal; white-space: nowrap } .n { text-align: right }
 td.long { white-space: normal; min-width: 18rem } .wide + .wide { margin-top: 1rem }
 svg { min-width: 40rem; width: 100%; font: 12px system-ui, sans-serif; fill: var(--text) } svg .n { text-anchor: end }
 @media (max-width: 40rem) { svg { font-size: 15px } }
