@@ -20,6 +20,7 @@ from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import RequestSent
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.llm.providers.pricing import Pricing
 from friday_cli.llm.transport import error_mapping, http
 from friday_cli.llm.transport.endpoint import Endpoint
 from friday_cli.llm.transport.h11_server import ProtocolError, ServedConnection
@@ -238,11 +239,7 @@ class Meter:
             self._known.setdefault(asked.model, set()).update(asked.parts)
         else:
             self._known.pop(asked.model, None)
-        return (
-            found
-            if found.charged
-            else msgspec.structs.replace(found, cost_usd=self._upstream.price(asked.model)(found))
-        )
+        return Pricing(self._upstream.price(asked.model)).priced(found)
 
     def _sent_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a forwarded request: those of the program, with Friday's key in place of the token."""

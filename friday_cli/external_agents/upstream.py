@@ -26,14 +26,9 @@ class Upstream(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     price: Callable[[str], Callable[[Usage], float | None]]
 
-    @property
-    def base_path(self) -> str:
-        """What the paths of a program begin with at the meter: OpenAI's base URLs have their version in them."""
-        return "/v1" if self.wire == "openai" else ""
-
     def url(self, target: str) -> str:
-        """The address of a request of the program."""
-        return self.endpoint.base_url.rstrip("/") + target.removeprefix(self.base_path)
+        """The address of a request of the program. OpenAI's base URLs have their version in them."""
+        return self.endpoint.base_url.rstrip("/") + target.removeprefix("/v1" if self.wire == "openai" else "")
 
 
 def upstream_of(wire: Wire, settings: Settings, env: Mapping[str, str]) -> Upstream | None:

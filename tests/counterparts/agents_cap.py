@@ -26,8 +26,11 @@ from tests.servers.loopback_server import Handler, serving
 PACKAGES = ("@agentclientprotocol/claude-agent-acp", "opencode-ai")
 CAP = 0.10
 RUNS = 25
-MODELS = {"claude-code": ("anthropic", "haiku", "general-purpose"), "opencode": ("openai", "gpt-5-mini", "general")}
-"""The vendor, the model, and the kind of the program's own sub-agents."""
+MODELS = {
+    "claude-code": ("anthropic", "haiku", "general-purpose", 40_000),
+    "opencode": ("openai", "gpt-5-mini", "general", 6_000),
+}
+"""The vendor, the model, the kind of the program's own sub-agents, and the tokens of the longest reply."""
 DELEGATE = ("Task", "Agent", "task")
 SHELL = ("Bash", "bash")
 BYTES_PER_TOKEN = 3.3
@@ -42,7 +45,7 @@ class Service(ThreadingHTTPServer):
 
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.vendor, _, self.kind = MODELS[name]
+        self.vendor, _, self.kind, self.longest = MODELS[name]
         self.random, self.lock = random.Random(seed), threading.Lock()
         self.costs: list[float] = []
         self.children: set[str] = set()
@@ -60,7 +63,7 @@ class Service(ThreadingHTTPServer):
             known = size if mark in self._known else known
             self._known.add(mark)
         limit = min([body[name] for name in LIMITS if body.get(name)], default=64_000)
-        output = min(limit, 100 * calls + self.random.randint(50, 40_000))
+        output = min(limit, 100 * calls + self.random.randint(50, self.longest))
         written = size - known if self.vendor == "anthropic" else 0
         usage = Usage(size - known - written, known, written, output)
         self.costs.append(prices.cost(self.vendor, body["model"], usage) or 0.0)

@@ -161,10 +161,11 @@ async def test_what_was_sent_before_is_not_new_and_a_picture_is_not_its_text() -
 async def test_searches_and_long_caching_are_charged() -> None:
     creation = {"ephemeral_1h_input_tokens": 40}
     usage = {"input_tokens": 10, "cache_creation_input_tokens": 40, "cache_creation": creation, "output_tokens": 1}
-    answer = {"usage": {**usage, "server_tool_use": {"web_search_requests": 2}}}
+    answer = {"usage": {**usage, "service_tier": "standard", "server_tool_use": {"web_search_requests": 2}}}
     async with metered("anthropic", document(answer, 200)) as at:
         await at.send("/v1/messages", {"model": "m", **TOOLS})
-        assert (at.bench.root.usage.kept_long, at.bench.root.usage.searches) == (40, 2)
+        used = at.bench.root.usage
+        assert (used.kept_long, used.searches, used.tier, used.estimated) == (40, 2, "", False)
 
 
 async def test_a_limit_that_does_not_count_at_a_path_is_not_one() -> None:
