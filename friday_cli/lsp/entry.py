@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from msgspec import Meta, Struct
 
 from friday_cli.config.json_text import read_json
 from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.text.deceptive import show_command
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 
@@ -71,9 +73,12 @@ class LanguageServerEntry(WrittenLanguageServer, frozen=True, kw_only=True):
     @property
     def effect(self) -> str:
         """What a confined one does, for the person who decides about it."""
-        words = " ".join((self.command, *self.args))
-        about = f"a language server in the sandbox, which writes nothing in the project and has no network: {words}"
-        return sanitize_line(about, 400)
+        words = [
+            *(f"{key}={shlex.quote(value)}" for key, value in self.env.items()),
+            shlex.join((self.command, *self.args)),
+        ]
+        about = "a language server in the sandbox, which writes nothing in the project and has no network"
+        return f"{about}: {show_command(' '.join(words))}"
 
 
 class ServerFile(Struct, frozen=True):

@@ -7,27 +7,24 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from friday_cli.core.text.deceptive import show_deceptive
+from friday_cli.core.text.deceptive import show_command
 from friday_cli.core.text.sanitize import mask
 
 from .entry import ServerEntry, WrittenEntry
 from .expand import is_secret_header
-
-MAX_CHARS = 4_000
-"""Longest command line that is shown; what is left out is counted."""
 
 
 def command_line(written: WrittenEntry | ServerEntry, *, hide: bool) -> str:
     """The environment, program and arguments as one line of shell text. `hide`: without values that look like secrets."""
     env = [f"{key}={shlex.quote(_shown(key, value, hide=hide))}" for key, value in written.env.items()]
     args = [mask(arg) if hide else arg for arg in written.args]
-    return _visible(" ".join([*env, shlex.join([written.command, *args])]))
+    return show_command(" ".join([*env, shlex.join([written.command, *args])]))
 
 
 def address(written: WrittenEntry | ServerEntry, *, hide: bool) -> str:
     """The URL and the headers in one line. `hide`: without values that look like secrets."""
     headers = [f"{key}: {_shown(key, value, hide=hide)}" for key, value in written.headers.items()]
-    return _visible(
+    return show_command(
         (mask(written.url) if hide else written.url) + (f" with the headers {', '.join(headers)}" if headers else "")
     )
 
@@ -43,9 +40,9 @@ def effect(written: WrittenEntry) -> str:
         return "disables your MCP server of this name"
     if written.url:
         host = urlsplit(written.url.replace("${", "%7B").replace("}", "%7D")).hostname or "?"
-        return f"MCP server at {_visible(host)}: {address(written, hide=False)}"
-    folder = f" in the folder {_visible(written.cwd)}" if written.cwd else ""
-    writes = f", may write {', '.join(map(_visible, written.writes))}" if written.writes else ""
+        return f"MCP server at {show_command(host)}: {address(written, hide=False)}"
+    folder = f" in the folder {show_command(written.cwd)}" if written.cwd else ""
+    writes = f", may write {', '.join(map(show_command, written.writes))}" if written.writes else ""
     return f"MCP server, run in the sandbox with network access{folder}{writes}: {command_line(written, hide=False)}"
 
 
@@ -66,9 +63,3 @@ def without_secrets(entry: Mapping[str, Any], secrets: Collection[str]) -> dict[
 def _shown(key: str, value: str, *, hide: bool) -> str:
     """A value, or "(hidden)" for a secret that is written out. A reference such as `Bearer ${TOKEN}` is shown."""
     return "(hidden)" if hide and "${" not in value and is_secret_header(key, value) else value
-
-
-def _visible(text: str) -> str:
-    shown = show_deceptive(text).replace("\n", "\\n").replace("\t", "\\t")
-    left = len(shown) - MAX_CHARS
-    return shown if left <= 0 else f"{shown[:MAX_CHARS]} … ({left:,} more characters: read the file)"

@@ -153,6 +153,17 @@ def test_a_server_sees_the_file_as_it_is(console: Console, mine: Path) -> None:
     assert f"a.bad:1 {len(KEY) + 4} characters" in console("lsp", "check").out
 
 
+def test_the_whole_command_of_a_projects_server_is_shown(console: Console) -> None:
+    args = ["-c", "true " + "x " * 300 + "&& the\u202eend"]
+    servers = {
+        "one": {"command": "sh", "args": args, "env": {"NODE_OPTIONS": "-r ./x.js"}, "extensionToLanguage": {".a": "a"}}
+    }
+    write(console.project, ".lsp.json", servers)
+    shown = console("trust").out
+    assert "NODE_OPTIONS='-r ./x.js' sh -c" in shown
+    assert "&& the\\u202eend" in shown
+
+
 @pytest.mark.parametrize("inline", [True, False])
 def test_a_plugin_brings_servers_that_are_shown_before_and_confined(inline: bool, console: Console, mine: Path) -> None:
     (mine / "lsp.json").unlink()

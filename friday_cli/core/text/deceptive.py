@@ -22,6 +22,9 @@ _FOREIGN = pattern(
 _LOOKALIKES = frozenset("асеіјорѕухһԁԛԝӏкмнтгвАВЕКМНОРСТХУІЈЅԚԜοαρντυικχγηωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 _RIGHT_TO_LEFT = frozenset(("R", "AL"))
 
+MAX_COMMAND = 4_000
+"""Longest command line that is shown; what is left out is counted."""
+
 
 def show_deceptive(text: str) -> str:
     """`show_invisible`, and escapes for unusual blanks and for letters of other scripts that stand in for Latin ones.
@@ -68,3 +71,10 @@ def _mark_word(word: re.Match[str]) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return escaped(found[0])
+
+
+def show_command(text: str) -> str:
+    """A command line or an address as one line for a person who decides about it, with hidden characters spelled out."""
+    shown = show_deceptive(text).replace("\n", "\\n").replace("\t", "\\t")
+    left = len(shown) - MAX_COMMAND
+    return shown if left <= 0 else f"{shown[:MAX_COMMAND]} … ({left:,} more characters: read the file)"
