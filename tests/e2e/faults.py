@@ -139,10 +139,11 @@ NOT_COVERED = (
     "One byte a second (F15) is read on without `--timeout`: a slow service cannot be told from one that stalls on purpose.",
     "A batch that is killed in the moment between the stored mark of a request and its first byte is charged for a usual reply that no service "
     "counted, one for each item in this state.",
-    "Tried by hand on 28 November 2026, without a test: two versions of Friday on one file (an older one that runs goes on, one that is "
-    "started is refused with a sentence), a repository of 100,000 commits (`ask`, `verify`, `fork` and a worktree take 2 to 5 s), a "
-    "session of 10,000 messages and 200 MB (`sessions show` takes 13 s).",
-    "Not tried: 1,000,000 files.",
+    "Tried by hand on 28 November 2026, without a test: a file system of FUSE that never answers (`ask` and the chat: one line after 10 s; a "
+    "signal, Ctrl+C or `--timeout` ends them within 4 s where the event loop waits for it, else a minute after the signal), a repository "
+    "of 100,000 commits (`ask`, `verify`, `fork` and a worktree take 2 to 5 s), a session of 10,000 messages and 200 MB (`sessions show` "
+    "takes 13 s), 1,000,000 files beside other work (a search ends after 30 s and says so, a command takes 1.2 s and cannot be rewound, a "
+    "worktree is refused after 26 s, `@` offers the first 300,000 files; at most 146 MB, `friday map --glob` took more than four minutes).",
 )
 """What Friday does not do, or what nobody tried, for the end of the page."""
 

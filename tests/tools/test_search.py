@@ -331,15 +331,18 @@ async def test_folders_added_to_the_workspace_are_named_in_full(harness: ToolHar
     assert found == [f"{other}/o.txt\n1:needle", f"{other}/o.txt"]
 
 
-async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pattern_that_never_ends_is_stopped_and_what_was_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_ripgrep(tmp_path, monkeypatch)
-    monkeypatch.setattr("friday_cli.tools.search.engine.TIMEOUT_S", 1.0)
-    (tmp_path / "ws").mkdir()
-    (tmp_path / "ws/f").write_text("a" * 60 + "!")
+    monkeypatch.setattr("friday_cli.tools.search.engine.TIMEOUT_S", 4.0)
+    (tmp_path / "ws/below").mkdir(parents=True)
+    (tmp_path / "ws/first").write_text("aaa\n")
+    (tmp_path / "ws/below/f").write_text("a" * 60 + "!")
     harness = ToolHarness(tmp_path / "ws", *tools())
     text = await harness.text("grep", pattern="^(a+)+$")
     await harness.workspace.close()
-    assert text == "No match.\n[the search took longer than 1 s and was stopped]"
+    assert text == "first\n1:aaa\n[the search took longer than 4 s and was stopped]"
 
 
 async def test_too_much_to_look_through_is_said(harness: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ def scan(request: ScanRequest, out: BinaryIO) -> None:
             found := _report(relative, text, pattern, request["mode"], request["context"])
         ):
             out.write(separator + found)
+            out.flush()  # a search that is stopped keeps what it found
             separator = b"\n" if request["mode"] == "content" else b""
 
 
