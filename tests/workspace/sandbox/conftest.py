@@ -50,6 +50,10 @@ def outside_tmp() -> Iterator[Path]:
         pytest.skip("NOT TESTED HERE: every folder that can be written is a temporary one")
     folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=parent)
     yield Path(os.path.realpath(folder))
+    for at, folders, _ in os.walk(folder):  # a command's copy of what its sandbox covers cannot be opened
+        for path in (Path(at, name) for name in folders):
+            if not path.is_symlink() and path.stat().st_uid == os.geteuid():
+                path.chmod(0o700)
     shutil.rmtree(folder)
 
 
