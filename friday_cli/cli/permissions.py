@@ -232,7 +232,7 @@ def _sandbox() -> SandboxPolicy:
     """The available sandbox. Raises UsageError."""
     settings = load_context().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
-    return SandboxPolicy(choice, environ=os.environ, network=settings.network)
+    return SandboxPolicy(choice, settings, environ=os.environ)
 
 
 def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:

@@ -210,6 +210,7 @@ async def _confined(folder: Path) -> LocalWorkspace:
     """The folder with a sandbox without network for its commands. Raises UsageError where none works."""
     from friday_cli.session.sandbox import sandbox_policy
     from friday_cli.workspace.local import LocalWorkspace
+    from friday_cli.workspace.process.command_host import CommandHost
     from friday_cli.workspace.sandbox.detect import detect_sandbox
 
     from .project_context import load_context
@@ -221,4 +222,4 @@ async def _confined(folder: Path) -> LocalWorkspace:
             "No sandbox works here, so the commands of a receipt are not run.", hint="`friday doctor` says why."
         )
     offline = msgspec.structs.replace(settings, sandbox=msgspec.structs.replace(settings.sandbox, network=False))
-    return LocalWorkspace(folder, sandbox=sandbox_policy(offline, choice, os.environ))
+    return LocalWorkspace(folder, CommandHost(sandbox=sandbox_policy(offline, choice, os.environ)))

@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.session.sandbox import sandbox_policy
 from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 
 from .suite import Suite
@@ -76,7 +77,7 @@ class ConfinedCommands:
         denied = (*sandbox.read_deny, *hidden_from_trials(suite))
         confined = replace(settings, sandbox=replace(sandbox, read_deny=denied, network=False))
         policy = sandbox_policy(confined, choice, env)
-        return cls(LocalWorkspace(folder, environ=env, sandbox=policy), choice.kind)
+        return cls(LocalWorkspace(folder, CommandHost(environ=env, sandbox=policy)), choice.kind)
 
     async def run(self, command: str, folder: Path, timeout_s: float) -> CommandEnd:
         """Run a shell command in a folder, the only one that it can write. Raises ToolError if it cannot be started."""

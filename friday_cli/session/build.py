@@ -43,6 +43,7 @@ from friday_cli.system.paths import config_dir, data_dir, text_of
 from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.process.environment import nesting_depth
 
 from .open_context import OpenContext, Options
@@ -263,12 +264,14 @@ def _workspace(options: Options, context: OpenContext, storage: SessionStorage) 
     overflow_folder = None if storage.store.in_memory else data_dir(env) / "spill" / storage.id
     return LocalWorkspace(
         context.cwd,
+        CommandHost(
+            overflow_folder=overflow_folder,
+            environ=env,
+            keep=settings.tools.env_allow,
+            shown=settings.tools.output_chars,
+            sandbox=sandbox_policy(settings, context.sandbox, env),
+        ),
         extra=options.add_dirs,
-        overflow_folder=overflow_folder,
-        environ=env,
-        keep=settings.tools.env_allow,
-        shown=settings.tools.output_chars,
-        sandbox=sandbox_policy(settings, context.sandbox, env),
         make_recorder=options.surroundings.live(_recorder(context, storage)),
     )
 

@@ -18,6 +18,7 @@ from friday_cli.core.protocol.events import Notice
 from friday_cli.extensions import trust
 from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 
 from .sandbox import sandbox_policy
@@ -110,7 +111,7 @@ async def language_servers(
 
     choice = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd,))
     table = await asyncio.to_thread(language_server_table, project, env)
-    workspace = LocalWorkspace(cwd, environ=env, sandbox=sandbox_policy(settings, choice, env))
+    workspace = LocalWorkspace(cwd, CommandHost(environ=env, sandbox=sandbox_policy(settings, choice, env)))
     servers = LanguageServers(table, settings.lsp, env, report)
     try:
         yield workspace, servers

@@ -12,12 +12,5 @@ from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 def sandbox_policy(settings: Settings, choice: SandboxChoice, env: Mapping[str, str]) -> SandboxPolicy:
     """What programs can read, write and reach in the sandbox `choice`."""
-    return SandboxPolicy(
-        choice,
-        environ=env,
-        write=settings.sandbox.write,
-        read=settings.sandbox.read,
-        read_deny=settings.sandbox.read_deny,
-        network=settings.sandbox.network,
-        own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],
-    )
+    own = [folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)]
+    return SandboxPolicy(choice, settings.sandbox, environ=env, own=own)

@@ -15,6 +15,7 @@ from friday_cli.mcp.connection import ConnectionHost, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 
 from .sandbox import sandbox_policy
@@ -32,7 +33,7 @@ async def server_connection(
             detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd,)
         )
         sandbox = sandbox_policy(settings, choice, env)
-    workspace = LocalWorkspace(cwd, environ=env, sandbox=sandbox)
+    workspace = LocalWorkspace(cwd, CommandHost(environ=env, sandbox=sandbox))
     try:
         project = await asyncio.to_thread(is_trusted, cwd, env=env)
         programs = ProjectPrograms(project, workspace, env, apart=False, unconfined=sandbox is None)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,47 +11,39 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, ProgramResult, SandboxAccess
 
 from .local_files import WorkspaceFiles
-from .process.output import HEAD, TAIL, LiveOutput, OverflowFolder, keep_output
-from .sandbox.policy import SandboxPolicy
+from .process.command_host import CommandHost
+from .process.output import LiveOutput, OverflowFolder, keep_output
 
 if TYPE_CHECKING:
     from .checkpoints.recorder import CheckpointRecorder
     from .checkpoints.write_hook import ChangeWatch
-    from .local_commands import CommandHost, LocalCommands
+    from .local_commands import LocalCommands
     from .process.piped import PipedProgram, PipedResult
     from .process.server import ServerProcess, ServerProgram
 
 
 class LocalWorkspace(WorkspaceFiles):
-    """Files below `root` and the `extra` folders, and commands that start in `root`.
-
-    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder.
-    Commands get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions.
-    `shown` is the number of bytes of an output that are returned. `limits` are resource limits of each command by their
-    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined) and is
-    closed with this workspace. `make_recorder` is called once, when it is first needed, and returns what saves earlier contents
-    of files. With `owner`, set by `at`, it uses its launcher, environment and sandbox. Raises UsageError for a missing folder."""
+    """Files below `root` and the `extra` folders, and commands that start in `root` as `host` says. It closes the host's sandbox,
+    processes and folder. Raises UsageError for a missing folder."""
 
     def __init__(
         self,
         root: Path,
+        host: CommandHost | None = None,
         *,
         extra: Sequence[Path] = (),
-        overflow_folder: Path | None = None,
-        environ: Mapping[str, str] | None = None,
-        keep: Collection[str] = (),
-        limits: Mapping[str, int] | None = None,
-        shown: int = HEAD + TAIL,
-        sandbox: SandboxPolicy | None = None,
-        owner: LocalWorkspace | None = None,
         make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
+        away: Sequence[Path] = (),
+        owner: LocalWorkspace | None = None,
     ) -> None:
-        self.overflow: OverflowFolder = owner.overflow if owner else OverflowFolder(overflow_folder)
-        self._sandbox: SandboxPolicy | None = owner._sandbox if owner else sandbox
+        """`make_recorder` is called once, when it is first needed, and returns what saves earlier contents of files. `owner`, whose
+        host it has, is set by `at`."""
+        self._host = CommandHost() if host is None else host
+        self._sandbox = self._host.sandbox
+        self.overflow: OverflowFolder = self._host.overflow
         super().__init__(root, extra, self.overflow, make_recorder, self._sandbox.readable if self._sandbox else None)
-        self._environ, self._keep = os.environ if environ is None else environ, tuple(keep)
-        self._limits, self._shown = {"core": 0, **(limits or {})}, shown
-        self.away: tuple[Path, ...] = ()
+        self.away: tuple[Path, ...] = tuple(away)
+        """Agents' commands that name a folder in these are refused."""
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
         self.can_show_elsewhere = self._sandbox is not None and self._sandbox.choice.kind == "bubblewrap"
         """Whether a confined program can see a folder at another place."""
@@ -66,12 +57,10 @@ class LocalWorkspace(WorkspaceFiles):
         self._closed = False
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
-        """A workspace for the folder `root` that shares process launcher, environment, sandbox and overflow folder with
-        this one, and is closed with it. Its commands do not get the variables that point git to another repository.
-        Agents' commands that name a folder in `away` are refused. Raises UsageError if `root` is not a folder."""
+        """A workspace for the folder `root` that shares the host with this one, and is closed with it. Its commands do not get the
+        variables that point git to another repository. Raises UsageError if `root` is not a folder."""
         owner = self._owner or self
-        sibling = LocalWorkspace(root, owner=owner)
-        sibling.away = tuple(away)
+        sibling = LocalWorkspace(root, owner._host, away=away, owner=owner)
         owner._siblings.add(sibling)
         if owner.make_watch is not None:
             sibling.write_hook.watch = owner.make_watch(sibling)
@@ -135,8 +124,7 @@ class LocalWorkspace(WorkspaceFiles):
             return
         await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
         await self.write_hook.close()
-        if self._started is not None:
-            await self._started.host.supervisor.close()
+        await self._host.end_processes()
         if self._sandbox is not None:
             await asyncio.to_thread(self._sandbox.close)
         await asyncio.to_thread(self.overflow.close)
@@ -154,21 +142,7 @@ class LocalWorkspace(WorkspaceFiles):
         if self._started is None:
             from .local_commands import LocalCommands
 
-            if self._closed:
+            if self._closed or (self._owner is not None and self._owner._closed):
                 raise ToolError("The workspace is closed; no command can be started.")
-            self._started = LocalCommands(self, self._host())
+            self._started = LocalCommands(self, self._host, elsewhere=self._owner is not None)
         return self._started
-
-    def _host(self) -> CommandHost:
-        from .local_commands import CommandHost
-        from .process.client import SupervisorClient
-        from .process.environment import ELSEWHERE, cleaned
-        from .process.starter import CommandSettings
-
-        if self._owner is not None:
-            host = self._owner.commands.host
-            environ = {name: value for name, value in host.settings.environ.items() if name not in ELSEWHERE}
-            return host._replace(settings=host.settings._replace(environ=environ))
-        passed = cleaned(self._environ, keep=self._keep)
-        settings = CommandSettings(passed, self._keep, self._sandbox, self.overflow, self._shown)
-        return CommandHost(settings, SupervisorClient(passed, self._limits))

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,19 +15,12 @@ from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandRes
 
 from .background_jobs import BackgroundJobs
 from .local_files import WorkspaceFiles
-from .process.client import SupervisorClient
 from .process.command import EffectDetector, ObservedWork, RunningCommand
+from .process.command_host import CommandHost
 from .process.output import HeadTailBuffer, LiveOutput
-from .process.starter import CommandSettings, CommandStarter
+from .process.starter import CommandStarter
 from .sandbox import tamper_check
 from .sandbox.tamper_check import ScannedFiles
-
-
-class CommandHost(NamedTuple):
-    """The parts that the workspaces of a session share: the settings of commands, and the client of the process supervisor."""
-
-    settings: CommandSettings
-    supervisor: SupervisorClient
 
 
 class WorkEffects(msgspec.Struct):
@@ -40,14 +32,14 @@ class WorkEffects(msgspec.Struct):
 
 
 class LocalCommands:
-    """Starts the commands of the workspace `files` and finds out what they changed. `starter` starts other programs, too."""
+    """Starts the commands of the workspace `files` and finds out what they changed. `starter` starts other programs, too.
+    `elsewhere`: it is not the workspace for which the host was made."""
 
-    def __init__(self, files: WorkspaceFiles, host: CommandHost) -> None:
-        self.host = host
+    def __init__(self, files: WorkspaceFiles, host: CommandHost, *, elsewhere: bool) -> None:
         self._files = files
         self._hook = files.write_hook
         self._effects = EffectDetector(files.roots, files.label, self._hook.protected_files_changed)
-        self.starter = CommandStarter(files.roots, host.settings, host.supervisor, self._effects)
+        self.starter = CommandStarter(files.roots, host.settings(elsewhere=elsewhere), host.supervisor, self._effects)
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
 

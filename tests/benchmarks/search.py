@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from friday_cli.workspace.process.command_host import CommandHost
 from tests.benchmarks.measure import Bench, Line
 
 QUESTIONS = {
@@ -65,7 +66,7 @@ async def measure(folder: Path) -> dict[str, tuple[float, float]]:
     async def ask(question: str, choices: object) -> str:
         raise ToolError("no person can be asked")
 
-    workspace = LocalWorkspace(folder, overflow_folder=folder.parent / "spill")
+    workspace = LocalWorkspace(folder, CommandHost(overflow_folder=folder.parent / "spill"))
     tools = {tool.name: tool for tool in search_tools.tools()}
     context = ToolContext("a", "call", workspace, KnownFiles(), lambda text: None, ask)
     found = {}

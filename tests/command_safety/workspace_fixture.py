@@ -10,6 +10,7 @@ from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 
 ENVIRONMENT = {"HOME": "/home/me", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
@@ -79,7 +80,7 @@ def virtual_context(
 
 def context(root: Path) -> AnalysisContext:
     """The folder as commands see it."""
-    return AnalysisContext(LocalWorkspace(root, environ=ENVIRONMENT), ENVIRONMENT)
+    return AnalysisContext(LocalWorkspace(root, CommandHost(environ=ENVIRONMENT)), ENVIRONMENT)
 
 
 def passes(command: str, place: AnalysisContext | Path) -> bool:

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.system import own_programs
 from friday_cli.system.own_programs import find_program, why_not_used
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import outside_tmp
@@ -72,7 +73,7 @@ async def test_friday_runs_no_program_of_the_repository(outside_tmp: Path) -> No
     environ = {**os.environ, "PATH": f"{project}/node_modules/.bin:{os.environ['PATH']}", "HOME": str(outside_tmp)}
     found = await asyncio.to_thread(detect_sandbox, "auto", environ, workspace=(project,))
     assert found.program != f"{project}/node_modules/.bin/bwrap"
-    workspace = LocalWorkspace(project, environ=environ)
+    workspace = LocalWorkspace(project, CommandHost(environ=environ))
     assert (await run(workspace, "echo done")).output == "done\n"
     printed = await workspace.execute(["git", "--version"], agent="a", timeout_s=20, limit=1000)
     assert printed.out.startswith(b"git version")

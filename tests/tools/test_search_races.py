@@ -14,6 +14,7 @@ from friday_cli.system.gitignore import WalkedFile, walk_files
 from friday_cli.tools import documents, files, search
 from friday_cli.tools.search import scan
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from tests.tools.tool_workspace import ToolHarness
 from tests.workspace.sandbox.conftest import choice, confined, outside_tmp, root
 
@@ -105,7 +106,10 @@ async def test_a_program_that_looks_for_friday_reads_no_secret(root: Path, choic
     (root / "plain.txt").write_text("plain")
     (root / "a").symlink_to(home / ".ssh/id_rsa")
     (root / "b").symlink_to(".env")
-    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "spill", sandbox=confined(choice, {"HOME": str(home)}))  # type: ignore[arg-type]
+    workspace = LocalWorkspace(
+        root,
+        CommandHost(overflow_folder=tmp_path / "spill", sandbox=confined(choice, {"HOME": str(home)})),  # type: ignore[arg-type]
+    )
     try:
         for turn in range(2):
             ran = await workspace.execute(
@@ -188,5 +192,5 @@ if __name__ == "__main__":
             if searched == "without rg":
                 os.environ["PATH"] = str(place / "bin")
             policy = confined(detect_sandbox("auto", os.environ), {"HOME": str(place / "outside")})
-            confined_here = LocalWorkspace(place / "ws", sandbox=policy)
+            confined_here = LocalWorkspace(place / "ws", CommandHost(sandbox=policy))
             print(searched, "- leaks, read, swaps:", asyncio.run(race(place, 2_500, confined_here)))

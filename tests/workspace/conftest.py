@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 
 
 @pytest.fixture
@@ -19,6 +20,6 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def workspace(root: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
-    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "spill")
+    workspace = LocalWorkspace(root, CommandHost(overflow_folder=tmp_path / "spill"))
     yield workspace
     await workspace.close()

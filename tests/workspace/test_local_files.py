@@ -15,6 +15,7 @@ import pytest
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.system import safe_files
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 
 
 def sha(data: bytes) -> str:
@@ -204,11 +205,11 @@ async def test_paths_outside_are_refused_even_when_already_absolute(workspace: L
 
 
 async def test_a_long_result_is_saved_where_it_can_be_read(root: Path, tmp_path: Path) -> None:
-    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "spill")
+    workspace = LocalWorkspace(root, CommandHost(overflow_folder=tmp_path / "spill"))
     path = await workspace.keep_output(b"x" * 1_000_001)
     assert await workspace.read(workspace.resolve(path), limit=2_000_000) == b"x" * 1_000_001
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
-    nowhere = LocalWorkspace(root, overflow_folder=tmp_path / "file" / "spill")
+    nowhere = LocalWorkspace(root, CommandHost(overflow_folder=tmp_path / "file" / "spill"))
     with pytest.raises(ToolError, match="It could not be saved: Not a directory"):
         await nowhere.keep_output(b"x")
 

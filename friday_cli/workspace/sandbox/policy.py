@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.protocol.workspace import Access, SandboxAccess
 from friday_cli.core.text.lazy_regex import pattern
 
@@ -33,32 +34,29 @@ _SERVICES = pattern(
 
 
 class SandboxPolicy:
-    """Makes the plans of a session's commands. `environ` is the user's environment. `write` and `read_deny` come from the
-    settings, as does `read`: what can be read though it is hidden in the home or secret. `own` are Friday's folders, which
-    cannot be read except `show`; `network` allows the network for every command. Raises UsageError for a relative path.
-    `close` removes what was created for the commands."""
+    """Makes the plans of a session's commands. `environ` is the user's environment. `own` are Friday's folders, which
+    cannot be read except `show`. Raises UsageError for a relative path in the settings. `close` removes what was created for the
+    commands."""
 
     def __init__(
         self,
         choice: SandboxChoice,
+        settings: SandboxSettings,
         *,
         environ: Mapping[str, str],
-        write: Sequence[str] = (),
-        read: Sequence[str] = (),
-        read_deny: Sequence[str] = (),
-        network: bool = False,
         own: Sequence[Path] = (),
     ) -> None:
         self.choice = choice
-        self.network = network
-        self._write = absolute_paths(environ, write)
-        self._deny = secret_paths(environ, read_deny, [str(path) for path in own])
+        self.network = settings.network
+        """Whether every command may use the network."""
+        self._write = absolute_paths(environ, settings.write)
+        self._deny = secret_paths(environ, settings.read_deny, [str(path) for path in own])
         home = environ.get("HOME", "")
         self._home = os.path.realpath(home) if home.startswith("/") and home.strip("/") else ""
         self.readable: list[Path] = []
         """Folders that commands may read too, unless the settings deny it; more can be added."""
-        self._refused = denied = absolute_paths(environ, read_deny)
-        wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, read)) if self._home else ()
+        self._refused = denied = absolute_paths(environ, settings.read_deny)
+        wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, settings.read)) if self._home else ()
         self._show = tuple(path for path in wanted if not any(inside(path, top) for top in denied))
         self._tmp: dict[bool, str] = {}
         self._secrets: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}

@@ -14,6 +14,7 @@ import pytest
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import ProgramResult
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.process.environment import cleaned
 from tests.timing import paced
 from tests.workspace.commands import run, signals
@@ -110,7 +111,7 @@ async def test_endless_output_is_limited(workspace: LocalWorkspace, flood: str) 
 
 async def test_output_that_cannot_be_saved_does_not_end_the_command(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "file" / "spill")
+    workspace = LocalWorkspace(root, CommandHost(overflow_folder=tmp_path / "file" / "spill"))
     ran = await run(workspace, "seq 1 100000; exit 5")
     await workspace.close()
     assert (ran.exit_code, ran.output_file) == (5, "")
@@ -127,7 +128,7 @@ async def test_a_command_that_cannot_start_says_why(workspace: LocalWorkspace, r
 
 
 async def test_limits_hold_for_commands(root: Path) -> None:
-    workspace = LocalWorkspace(root, limits={"fsize": 1000})
+    workspace = LocalWorkspace(root, CommandHost(limits={"fsize": 1000}))
     ran = await run(workspace, "head -c 5000 /dev/zero > big")
     await workspace.close()
     assert (root / "big").stat().st_size <= 1000
@@ -341,7 +342,9 @@ def test_other_variables_reach_commands(name: str) -> None:
 
 async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> None:
     canary = "canary-4711"
-    workspace = LocalWorkspace(root, environ={**os.environ, "OPENAI_API_KEY": canary, "MY_SETTING": "kept"}, keep=())
+    workspace = LocalWorkspace(
+        root, CommandHost(environ={**os.environ, "OPENAI_API_KEY": canary, "MY_SETTING": "kept"}, keep=())
+    )
     ran = await run(
         workspace, "env; tr '\\0' '\\n' </proc/$PPID/environ; tr '\\0' ' ' </proc/$PPID/cmdline; ls /proc/$PPID"
     )

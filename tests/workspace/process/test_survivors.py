@@ -131,7 +131,7 @@ async def test_a_cancel_while_the_launcher_starts_leaves_none(root: Path, monkey
     go_on.set()
     await closing
     assert workspace._started is not None
-    launcher = workspace._started.host.supervisor._launcher
+    launcher = workspace._host.supervisor._launcher
     assert launcher is None or launcher.poll() is not None
 
 
@@ -227,7 +227,7 @@ from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 async def main():
-    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), environ=os.environ)
+    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), SandboxSettings(), environ=os.environ)
     workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
     await workspace.start(sys.argv[2], agent="a")
     await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)

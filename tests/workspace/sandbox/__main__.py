@@ -9,9 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.workspace import Access
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 from tests.workspace.commands import run
@@ -21,8 +23,8 @@ ROUNDS = 60
 
 async def measure(kind: str, folder: Path) -> tuple[float, ...]:
     """Median times of `true` in milliseconds: as usual, and read-only. Raises UsageError if the kind does not work."""
-    sandbox = SandboxPolicy(detect_sandbox(kind, os.environ), environ=os.environ)  # type: ignore[arg-type]
-    workspace = LocalWorkspace(folder, sandbox=sandbox)
+    sandbox = SandboxPolicy(detect_sandbox(kind, os.environ), SandboxSettings(), environ=os.environ)  # type: ignore[arg-type]
+    workspace = LocalWorkspace(folder, CommandHost(sandbox=sandbox))
     accesses: tuple[Access, ...] = ("", "read_only")
     times: dict[str, list[float]] = {access: [] for access in accesses}
     for number in range(ROUNDS):

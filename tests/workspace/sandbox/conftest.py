@@ -8,14 +8,16 @@ import pwd
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
@@ -73,16 +75,18 @@ def outside(outside_tmp: Path) -> Path:
     return folder
 
 
-def confined(choice: SandboxChoice, environ: dict[str, str] | None = None, **more: object) -> SandboxPolicy:
-    """A sandbox in which this Python interpreter can be run, wherever it is installed."""
-    environ = {**os.environ, **(environ or {})}
-    return SandboxPolicy(choice, environ=environ, **{"write": (sys.prefix, sys.base_prefix), **more})  # type: ignore[arg-type]
+def confined(
+    choice: SandboxChoice, environ: dict[str, str] | None = None, own: Sequence[Path] = (), **more: object
+) -> SandboxPolicy:
+    """A sandbox in which this Python interpreter can be run, wherever it is installed. `more`: its settings."""
+    settings = SandboxSettings(**{"write": (sys.prefix, sys.base_prefix), **more})  # type: ignore[arg-type]
+    return SandboxPolicy(choice, settings, environ={**os.environ, **(environ or {})}, own=own)
 
 
 @pytest.fixture
 async def workspace(root: Path, choice: SandboxChoice, home: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
     workspace = LocalWorkspace(
-        root, overflow_folder=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",))
+        root, CommandHost(overflow_folder=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",)))
     )
     yield workspace
     await workspace.close()

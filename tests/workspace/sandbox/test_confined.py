@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox import system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.commands import run
@@ -42,7 +43,7 @@ async def test_the_workspace_and_the_temp_folder_can_be_written(workspace: Local
 
 async def test_the_temp_folder_is_private_and_removed_with_the_session(root: Path, choice: SandboxChoice) -> None:
     sandbox = confined(choice)
-    workspace = LocalWorkspace(root, sandbox=sandbox)
+    workspace = LocalWorkspace(root, CommandHost(sandbox=sandbox))
     await run(workspace, "echo secret > $TMPDIR/f; chmod 644 $TMPDIR/f")
     folder = sandbox._temporary()
     assert os.stat(folder).st_mode & 0o077 == 0
@@ -87,7 +88,7 @@ async def test_other_folders_can_be_read_and_extra_ones_written(
 ) -> None:
     added = outside.parent / "added"
     added.mkdir()
-    workspace = LocalWorkspace(root, extra=[added], sandbox=confined(choice))
+    workspace = LocalWorkspace(root, CommandHost(sandbox=confined(choice)), extra=[added])
     ran = await run(workspace, f"cat {outside}/file; echo a > {added}/f && cat {added}/f")
     await workspace.close()
     assert ran.output == "as it was\na\n"
@@ -121,7 +122,7 @@ async def test_secrets_cannot_be_read(root: Path, outside_tmp: Path, choice: San
     (home / "plain").write_text("plain\n")
     environ = {**os.environ, "HOME": str(home)}
     sandbox = confined(choice, environ, own=(home / "friday",), read_deny=("~/mine",))
-    workspace = LocalWorkspace(root, environ=environ, sandbox=sandbox)
+    workspace = LocalWorkspace(root, CommandHost(environ=environ, sandbox=sandbox))
     words = " ".join(f"~/{name}" for name in SECRETS)
     ran = await run(
         workspace,
@@ -143,7 +144,9 @@ async def test_saved_output_can_be_read_in_fridays_own_folder(
     spill.mkdir(parents=True)
     (spill / "long.txt").write_text("long\n")
     (own / "auth.toml").write_text("canary\n")
-    workspace = LocalWorkspace(root, overflow_folder=spill, sandbox=confined(choice, own=(own, own / "data")))
+    workspace = LocalWorkspace(
+        root, CommandHost(overflow_folder=spill, sandbox=confined(choice, own=(own, own / "data")))
+    )
     ran = await run(
         workspace, f"cat {spill}/long.txt; echo bad > {spill}/long.txt; cat {own}/auth.toml {own}/data/../auth.toml"
     )
@@ -219,7 +222,7 @@ async def test_the_network_is_off_unless_allowed(
     assert "network is off" in ran.blocked
     assert (await run(workspace, connect, access="network")).output == "reached\n"
     assert (await run(workspace, "echo x > ../../above", access="network")).exit_code != 0
-    allowed = LocalWorkspace(root, sandbox=confined(choice, network=True))
+    allowed = LocalWorkspace(root, CommandHost(sandbox=confined(choice, network=True)))
     assert (await run(allowed, connect)).output == "reached\n"
     await allowed.close()
 
@@ -274,7 +277,7 @@ async def test_an_abstract_socket_cannot_be_reached(
 async def test_a_key_agent_cannot_be_reached(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
     agent = outside_tmp / "agent"
     environ = {**os.environ, "SSH_AUTH_SOCK": str(agent), "DOCKER_HOST": f"unix://{agent}", "KEPT": "1"}
-    workspace = LocalWorkspace(root, environ=environ, sandbox=confined(choice, environ))
+    workspace = LocalWorkspace(root, CommandHost(environ=environ, sandbox=confined(choice, environ)))
     command = client("../agent")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()

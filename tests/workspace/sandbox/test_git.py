@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox import protected_paths
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.worktrees.worktrees import Worktrees
@@ -157,7 +158,7 @@ async def test_in_a_subfolder_of_a_repository_only_commits_are_possible(
 ) -> None:
     sub = repository / "sub"
     sub.mkdir()
-    workspace = LocalWorkspace(sub, sandbox=confined(choice))
+    workspace = LocalWorkspace(sub, CommandHost(sandbox=confined(choice)))
     ran = await run(workspace, f"echo s > s && git add s && {COMMIT} -m sub; echo bad > ../f; git config a.b c")
     looked = await run(workspace, "git status --short; git log --format=%s", access="read_only")
     assert looked.output == "sub\none\n"
@@ -174,7 +175,9 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     repository: Path, choice: SandboxChoice, outside_tmp: Path
 ) -> None:
     own = outside_tmp / "friday"
-    workspace = LocalWorkspace(repository, overflow_folder=own / "spill", sandbox=confined(choice, own=(own,)))
+    workspace = LocalWorkspace(
+        repository, CommandHost(overflow_folder=own / "spill", sandbox=confined(choice, own=(own,)))
+    )
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
     worktree = await trees.create(workspace)
     child = worktree.workspace

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox import home as home_paths
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.commands import run
@@ -45,7 +46,7 @@ async def test_only_what_tools_need_can_be_read(
         (home / name).write_text(f"<{name}>")
     environ = {**os.environ, "HOME": str(home), "PATH": f"{home}/.odd/1/bin:{os.environ['PATH']}"}
     policy = confined(choice, environ, read=("~/.mine", "~/.mine/secret"), read_deny=("~/.mine/secret",))
-    workspace = LocalWorkspace(root, environ=environ, sandbox=policy)
+    workspace = LocalWorkspace(root, CommandHost(environ=environ, sandbox=policy))
     ran = await run(workspace, "cd; " + "; ".join(f"cat {name}" for name in (*OPEN, *CLOSED)), access=access)  # type: ignore[arg-type]
     await workspace.close()
     seen = {name for name in (*OPEN, *CLOSED) if f"<{name}>" in ran.output}
@@ -58,7 +59,7 @@ async def test_a_home_that_is_the_folder_itself_hides_only_keys(outside_tmp: Pat
     for name in (".npmrc", ".unknown"):
         (outside_tmp / name).write_text(f"<{name}>")
     environ = {**os.environ, "HOME": str(outside_tmp)}
-    workspace = LocalWorkspace(outside_tmp, environ=environ, sandbox=confined(choice, environ))
+    workspace = LocalWorkspace(outside_tmp, CommandHost(environ=environ, sandbox=confined(choice, environ)))
     assert (await run(workspace, "cat .npmrc .unknown")).output.endswith("<.unknown>")
     await workspace.close()
 

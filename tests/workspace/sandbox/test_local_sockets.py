@@ -16,6 +16,7 @@ import pytest
 from friday_cli.core.protocol.workspace import CommandResult
 from friday_cli.system import session_socket
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox import system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.sandbox.conftest import confined
@@ -232,7 +233,7 @@ async def test_a_server_in_the_background_is_reached_by_the_next_command(workspa
 async def test_a_socket_that_the_settings_name_is_reached(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
     (outside_tmp / "named").mkdir()
     write = (str(outside_tmp / "named"), sys.prefix, sys.base_prefix)
-    workspace = LocalWorkspace(root, sandbox=confined(choice, write=write))
+    workspace = LocalWorkspace(root, CommandHost(sandbox=confined(choice, write=write)))
     with services(outside_tmp / "named/service"):
         ran = await python(workspace, connects("STREAM", "../named/service"))
         assert "REACHED" in ran.output, ran.output

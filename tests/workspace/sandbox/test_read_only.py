@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
@@ -199,7 +200,7 @@ def variants(commands: tuple[str, ...], witness: Witness) -> list[str]:
 
 async def outputs(choice: SandboxChoice, witness: Witness, commands: list[str]) -> str:
     """What all commands print; each batch of them runs in one read-only shell, each command in a shell of its own."""
-    workspace = LocalWorkspace(witness.root, sandbox=confined(choice, write=()))
+    workspace = LocalWorkspace(witness.root, CommandHost(sandbox=confined(choice, write=())))
     assert workspace.supports_read_only
     printed = []
     for first in range(0, len(commands), BATCH):
@@ -253,7 +254,7 @@ async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Wit
     await git(witness.root, "init", "-q", "--bare", "x.git")
     (witness.root / "README.md").write_text("changed\n")
     environ = {**os.environ, "GIT_EXTERNAL_DIFF": "echo outer-$((1 + 1))"}
-    workspace = LocalWorkspace(witness.root, environ=environ, sandbox=confined(looking, write=()))
+    workspace = LocalWorkspace(witness.root, CommandHost(environ=environ, sandbox=confined(looking, write=())))
     command = "git status --short; git diff; git -C x.git log; ulimit -t; ulimit -d; ulimit -f"
     usual = (await run(workspace, command)).output
     looked = (await run(workspace, command, access="read_only")).output

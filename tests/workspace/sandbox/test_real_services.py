@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox import system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
@@ -77,7 +78,7 @@ async def test_no_service_of_the_person_is_reached(
 def test_a_program_of_a_service_is_asked_about_where_the_sandbox_cannot_hold_sockets(
     kind: str, network: bool, command: str, access: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = SandboxPolicy(SandboxChoice(kind), environ=os.environ, network=network)  # type: ignore[arg-type]
+    policy = SandboxPolicy(SandboxChoice(kind), SandboxSettings(network=network), environ=os.environ)  # type: ignore[arg-type]
     if access == "filter":
         assert policy.sandbox_access("", command) == ("confined" if system_call_filter.supported() else "")
         monkeypatch.setattr(system_call_filter, "supported", lambda: False)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.worktrees.apply import Applied
 from friday_cli.workspace.worktrees.metadata import Worktree
 from friday_cli.workspace.worktrees.worktrees import Worktrees
@@ -76,7 +77,7 @@ class OpenRepository:
     """A repository with a workspace in `root`, and the worktrees of one session, which are below `home`."""
 
     def __init__(self, home: Path, root: Path, *, include: tuple[str, ...] = ()) -> None:
-        self.home, self.root, self.base = home, root, LocalWorkspace(root, environ=ENV)
+        self.home, self.root, self.base = home, root, LocalWorkspace(root, CommandHost(environ=ENV))
         self.worktrees = Worktrees(home / "worktrees" / SESSION, session=SESSION, include=include, environ=ENV)
         self.count = 0
 
