@@ -29,7 +29,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.decision import Mode
-from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.permissions.rule import Allowlist, Rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.agent_path import depth_of
@@ -321,7 +321,7 @@ class Bench:
 
     def build_root(self, tree: SubagentTree) -> Agent:
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
-        rules = Rules(mode=self.mode, tools=TOOLS, rules=self.rules)
+        rules = Rules(mode=self.mode, rules=self.rules)
         table = {t.name: t for t in self.tools}
         root = self._agent(
             tree, "a", "root", self.me, budget=budget, rules=rules, table=table, offers=tuple(self.profiles)
@@ -349,7 +349,7 @@ class Bench:
             path, tokens=tokens, cost=profile.cost if spec.limits.cost is None else spec.limits.cost
         )
         allowed = None if profile.tools is None else frozenset(profile.tools)
-        rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
+        rules = parent.rules.child(Allowlist(allowed), mode=profile.mode, rules=profile.rules)
         given = {name: t for name, t in parent.conversation.tools.items() if name not in TOOLS.granted_by("sub_agents")}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         deepest = min(parent.max_depth, spec.max_depth or parent.max_depth)
@@ -439,8 +439,8 @@ class Bench:
     ) -> Agent:
         if offers:
             made = {t.name: t for t in self._delegation(tree)}
-            if rules.allowed is not None:
-                rules.allowed |= made.keys()
+            if rules.allowlist.tools is not None:
+                rules.allow_only(rules.allowlist.tools | made.keys())
             table = {**table, **made}
         specs: tuple[ToolSpec, ...] = tuple(t.spec for t in table.values())
         agent = Agent(

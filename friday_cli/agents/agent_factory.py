@@ -135,7 +135,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules = new.rules_above if new.profile is None else _profile_rules(new.rules_above, new.profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
         if new.profile is not None:
-            rules.allowed = frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
+            rules.allow_only((*tools, TASK_RESULT, *SERVER_HELPERS))
         return rules, tools
 
     def _root_conversation(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], budget: Budget) -> Conversation:
@@ -292,7 +292,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         conversation, profile, events = blueprint.conversation, blueprint.new.profile, list[AnyEvent]()
         left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
         tools = self.tools.server_helpers.with_helpers(left, profile)
-        blueprint.rules.allowed = frozenset((*tools, *SERVER_HELPERS))
+        blueprint.rules.allow_only((*tools, *SERVER_HELPERS))
         provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
         if model != conversation.model and not is_demo(provider.name):
             try:

@@ -38,5 +38,4 @@ class AgentPrompts(msgspec.Struct, frozen=True, eq=False):
     def _facts(self, new: NewAgent, rules: Rules, tools: dict[str, Tool], here: Environment) -> PromptFacts:
         window, searches = new.provider.window, not search_missing(new.profile, tools, rules)
         listed = listed_tools(tools, window)
-        facts = PromptFacts(here, listed, new.targets, window, self.instructions)
-        return msgspec.structs.replace(facts, known_tools=rules.tools, searches=searches)
+        return PromptFacts(here, listed, new.targets, window, self.instructions, searches)

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
+
 from friday_cli.config import Settings
 from friday_cli.config.settings import RuleSetting
-from friday_cli.core.permissions.decision import Mode
-from friday_cli.core.permissions.rule import ESCALATED, Decision, Rule, parse_rule
+from friday_cli.core.permissions.rule import ESCALATED, Allowlist, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.server_calls import server_of
@@ -29,16 +30,14 @@ def session_rules(
     *,
     allow: Sequence[str],
     deny: Sequence[str],
-    mode: Mode,
-    profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
     foreign: Collection[str] = (),
     folders: Sequence[str] = (),
-) -> Rules:
-    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
-    says where each rule of the settings is: (decision, rule) -> place. `foreign`: MCP servers of the project; settings that
-    allow a server by its name mean another one. `folders` are those of the session and of the project: deny and ask rules hold for their files
-    however a pattern names them. Raises UsageError for an invalid rule."""
+) -> list[Rule]:
+    """The rules of the settings, and `allow` and `deny` of the command line. `places` says where each rule of the settings is:
+    (decision, rule) -> place. `foreign`: MCP servers of the project; settings that allow a server by its name mean another one.
+    `folders` are those of the session and of the project: deny and ask rules hold for their files however a pattern names them.
+    Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
     listed: list[tuple[Decision, Sequence[str]]]
@@ -51,8 +50,7 @@ def session_rules(
         _known(parse_rule(text, "deny", TOOLS, source="command line", readings=partial(path_readings, folders=folders)))
         for text in deny
     ]
-    rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
-    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile, folders=folders)
+    return [*rules, *(_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow)]
 
 
 def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], folders: Sequence[str]) -> Rule:
@@ -63,12 +61,10 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], 
             named.rule,
             named.decision,
             TOOLS,
-            profile=named.profile,
-            reason=named.reason,
             source=places.get(place, ""),
             readings=partial(path_readings, folders=folders),
         )
-        return _known(rule)
+        return replace(_known(rule), profile=named.profile, reason=named.reason)
     except UsageError as error:
         from friday_cli.config.rule_locations import rule_places
 
@@ -80,17 +76,13 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], 
 
 def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rules of an agent with `profile` and these tools: they never allow more than its parent's."""
-    source = f"profile {profile.name}"
+    source, readings = f"profile {profile.name}", partial(path_readings, folders=parent.folders)
+    only = tuple(parse_rule(text, "allow", TOOLS, source=source) for text in profile.only)
     return parent.child(
-        allowed=frozenset(tools),
+        Allowlist(frozenset(tools), only, profile.skills),
         mode=profile.mode or None,
-        rules=[
-            parse_rule(text, "deny", TOOLS, source=source, readings=partial(path_readings, folders=parent.folders))
-            for text in profile.deny
-        ],
-        only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],
+        rules=[parse_rule(text, "deny", TOOLS, source=source, readings=readings) for text in profile.deny],
         profile=profile.name,
-        skills=profile.skills,
     )
 
 

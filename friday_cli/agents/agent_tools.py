@@ -19,9 +19,9 @@ from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ASK_USER, ToolCatalog
+from friday_cli.core.protocol.tool_info import ASK_USER
 from friday_cli.core.subagents.node import SpawnEstimate
-from friday_cli.core.tool_catalog import CODE
+from friday_cli.core.tool_catalog import CODE, TOOLS
 from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
@@ -85,7 +85,7 @@ class AgentTools:
         )
         """In the order in which they give tools. The selection lets in what stands before it."""
 
-    def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
+    def selectable(self) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
         limits = self.shared.settings.tools
         given: dict[str, dict[str, Any]] = {
@@ -105,7 +105,7 @@ class AgentTools:
         made: list[Tool] = []
         if (code := self.shared.code) is not None and code.has_tool:
             given[CODE] = {"servers": lambda: code.servers}
-        for group in catalog.groups("profile"):
+        for group in TOOLS.groups("profile"):
             if group == CODE and CODE not in given:
                 continue
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
@@ -119,7 +119,7 @@ class AgentTools:
 
     def tools_for(self, agent: NewAgent) -> dict[str, Tool]:
         """The tools that `agent` may call, as far as they do not depend on its own rights."""
-        tools = self.selectable(agent.rules_above.tools) if agent.inherited is None else dict(agent.inherited)
+        tools = self.selectable() if agent.inherited is None else dict(agent.inherited)
         for source in self._sources:
             tools = source.tools_for(agent, tools)
         return self._surroundings.tools(tools)

@@ -8,7 +8,7 @@ import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.provider import ENVIRONMENT
-from friday_cli.core.protocol.tool_info import ASK_USER, TASK_RESULT, WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import ASK_USER, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.core.tool_catalog import SEARCH_PROFILES, TOOLS
@@ -59,14 +59,12 @@ class PromptFacts(msgspec.Struct, frozen=True):
     window: int = 0
     """The context window of the model (tokens; 0: unknown). The profiles are listed in a share of it."""
     instructions: Instructions | None = None
-    known_tools: ToolCatalog = TOOLS
-    """The catalogue of the session."""
     searches: bool = True
     """False if the profile lists a web search that is not available."""
 
     def rules(self, brief: Sequence[str], whole: Sequence[str], more: Sequence[str]) -> list[str]:
         """The rules for a small context window, or the `whole` ones, tools and `more`; then sub-agents and the environment."""
-        rules = brief if is_small(self.window) else [*whole, _tools(self.tools, self.known_tools, self.searches), *more]
+        rules = brief if is_small(self.window) else [*whole, _tools(self.tools, self.searches), *more]
         return [*rules, _delegation(self.children, self.window), _environment(self.here)]
 
 
@@ -114,8 +112,8 @@ def mode_message(mode: str) -> str:
     return f"{NOTE} The permission mode is now {mode}: {MODE_DESCRIPTIONS[mode]}."
 
 
-def _tools(tools: Collection[str], known: ToolCatalog, searches: bool) -> str:
-    lines = (*known.hints(tools), *(() if searches else (NO_SEARCH,)))
+def _tools(tools: Collection[str], searches: bool) -> str:
+    lines = (*TOOLS.hints(tools), *(() if searches else (NO_SEARCH,)))
     return "# Tools\n\n" + "\n".join(f"- {text}" for text in lines) if lines else ""
 
 

@@ -21,7 +21,7 @@ from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.server_calls import READ
 from friday_cli.core.protocol.shell_script import CommandAnalysis
-from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT, WEB_FETCH, CallEffect, ToolCatalog
+from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT, WEB_FETCH, CallEffect
 from friday_cli.core.protocol.workspace import Access
 from friday_cli.core.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
 from friday_cli.extensions import trust
@@ -89,7 +89,7 @@ def explain(
     counts, and of several agents the strictest.
     """
     rules, _ = _rules(mode, profile)
-    wanted = _call(call, rules.tools)
+    wanted = _call(call)
     permission, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
     offered = suggested_rule(wanted).split("\n") if permission.decision == "ask" and suggested_rule(wanted) else []
@@ -169,28 +169,23 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
         raise UsageError(f"Unknown mode {mode!r}.", hint=f"Available: {', '.join(MODES)}.")
     context = load_context()
     trust_status, cwd = context.trust_status, Path(os.path.realpath(working_folder()))
-    rules = session_rules(
-        context.settings,
-        allow=(),
-        deny=(),
-        mode=mode or context.settings.mode,
-        profile="friday",
-        places=rule_places(trust_status.root if trust_status.ok else None),
-        folders=(text_of(cwd), text_of(trust.project_root(cwd))),
-    )
+    folders = (text_of(cwd), text_of(trust.project_root(cwd)))
+    places = rule_places(trust_status.root if trust_status.ok else None)
+    found = session_rules(context.settings, allow=(), deny=(), places=places, folders=folders)
+    rules = Rules(mode=mode or context.settings.mode, rules=found, profile="friday", folders=folders)
     if profile:
-        found = context.profiles().get(profile)
-        rules = profile_rights(rules, found, (*found.select(sorted(TOOLS.names)), TASK_RESULT))
+        named = context.profiles().get(profile)
+        rules = profile_rights(rules, named, (*named.select(sorted(TOOLS.names)), TASK_RESULT))
     return rules, context.loaded.notices
 
 
-def _call(text: str, tools: ToolCatalog) -> RuleInput:
+def _call(text: str) -> RuleInput:
     """Parse `tool: subject`. Raises UsageError."""
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
     access = _SANDBOX_ACCESS.get(tool, "")
     tool = BASH if access else tool
-    effect = tools.effect(tool)
+    effect = TOOLS.effect(tool)
     if effect is None:
         raise UsageError(f"Unknown tool {tool!r}.", hint="Example: 'bash: git status'.")
     if not subject:

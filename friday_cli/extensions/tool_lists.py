@@ -50,7 +50,7 @@ class Restriction(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def rules(self) -> Rules:
         """The rules that hold for this. They never allow more than before."""
-        from friday_cli.core.permissions.rule import parse_rule
+        from friday_cli.core.permissions.rule import Allowlist, parse_rule
         from friday_cli.core.permissions.rules import Rules
         from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT
         from friday_cli.core.tool_catalog import READ_FILE, TOOLS
@@ -62,4 +62,4 @@ class Restriction(msgspec.Struct, frozen=True, omit_defaults=True):
                 inside = "/".join(self.folder.split("/")[-3:])  # how the workspace names it, if it is in there
                 rules += [parse_rule(f"{READ_FILE}({top}/**)", "allow") for top in (self.folder, inside)]
             allowed |= {SKILL, READ_FILE}
-        return Rules(mode=None, tools=TOOLS, allowed=frozenset(allowed), only=rules)
+        return Rules(mode=None, allowlist=Allowlist(frozenset(allowed), tuple(rules)))

@@ -244,19 +244,15 @@ def _hooks(
 
 
 def _rules(options: Options, context: OpenContext, history: EventHistory) -> Rules:
-    """The rules of the session, with those that were added before it is resumed. Raises UsageError for an invalid one."""
+    """The rights of the main agent, with rules that were added before it is resumed. Raises UsageError for an invalid one."""
+    folders = (text_of(context.cwd), text_of(context.root))
     rules = session_rules(
-        context.settings,
-        allow=options.allow,
-        deny=options.deny,
-        mode=options.mode or context.settings.mode,
-        profile=options.profile or ROOT,
-        foreign=context.project_servers,
-        folders=(text_of(context.cwd), text_of(context.root)),
+        context.settings, allow=options.allow, deny=options.deny, foreign=context.project_servers, folders=folders
     )
     if (main := history.records.get("a")) is not None:
-        rules.rules += [parse_rule(added.rule, added.decision) for added in main.rules]
-    return rules
+        rules += [parse_rule(added.rule, added.decision) for added in main.rules]
+    mode = options.mode or context.settings.mode
+    return Rules(mode=mode, rules=rules, profile=options.profile or ROOT, folders=folders)
 
 
 def _workspace(options: Options, context: OpenContext, storage: SessionStorage) -> LocalWorkspace:

@@ -13,6 +13,7 @@ import pytest
 from friday_cli.core.agent import tool_calls
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.permissions.rule import Allowlist
 from friday_cli.core.protocol.events import Envelope, ToolFinished
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.tree import SubagentTree
@@ -48,7 +49,7 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
         top = agent
         while top.parent is not None:
             top = top.parent
-        agent.rules.allowed = None
+        agent.rules.allowlist = Allowlist()
         tools = {**top.conversation.tools, **agent.conversation.tools}
         conversation = msgspec.structs.replace(agent.conversation, tools=tools)
         return understand(msgspec.structs.replace(agent, conversation=conversation), *rest)

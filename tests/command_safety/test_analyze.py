@@ -13,7 +13,6 @@ import pytest
 
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
@@ -89,7 +88,7 @@ def test_a_program_that_the_project_leads_to_its_own_is_not_asked_for_its_versio
 
 def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_still_hold() -> None:
     context = workspace_fixture.virtual_context()
-    rules = Rules(mode="ask", tools=TOOLS)
+    rules = Rules(mode="ask")
     for command in (
         "; ".join(["ls"] * 60),
         "ls " + "a" * 7000,

@@ -10,7 +10,6 @@ import pytest
 from friday_cli.command_safety import MAX_BYTES, analyze, network_targets
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import UNREAD
-from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.workspace_fixture import passes
 
@@ -38,7 +37,7 @@ TOO_LONG = {
 def test_what_is_too_long_is_asked_about_in_every_mode_with_its_size(root: Path, command: str) -> None:
     call = workspace_fixture.bash(command, workspace_fixture.context(root))
     for mode in ("ask", "yolo"):
-        permission = Rules(mode=mode, tools=TOOLS).decide(call)  # type: ignore[arg-type]
+        permission = Rules(mode=mode).decide(call)  # type: ignore[arg-type]
         assert permission.decision == "ask"
         assert "it is too long to be checked" in permission.reason
         assert TOO_LONG[command] in permission.reason

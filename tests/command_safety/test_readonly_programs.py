@@ -8,7 +8,6 @@ from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Decision
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_ASK, MUST_PASS
 
@@ -22,7 +21,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
 def test_row(context: AnalysisContext, kind: str, mode: Mode, decision: Decision, commands: tuple[str, ...]) -> None:
     for command in commands:
         call = workspace_fixture.bash(command, context)
-        permission = Rules(mode=mode, tools=TOOLS).decide(call)
+        permission = Rules(mode=mode).decide(call)
         assert permission.decision == decision, (command, permission.reason, call.script)
         assert permission.reason, command
 

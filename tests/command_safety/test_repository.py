@@ -11,7 +11,6 @@ import pytest
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.files.read import READ_FILE_TOOL
 from friday_cli.tools.search.grep import GREP_TOOL
 from friday_cli.workspace.local import LocalWorkspace
@@ -301,6 +300,6 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, set
 def test_a_deny_rule_sees_git_behind_its_options(root: Path, command: str) -> None:
     context = workspace_fixture.context(root)
     rows = (("bash", "allow"), ("bash(git push *)", "deny"), ("read_file(src/b.py)", "deny"))
-    rules = Rules(mode="yolo", tools=TOOLS, rules=[parse_rule(text, decision) for text, decision in rows])
+    rules = Rules(mode="yolo", rules=[parse_rule(text, decision) for text, decision in rows])
     assert rules.decide(workspace_fixture.bash(command, context)).decision == "deny"
     assert rules.decide(workspace_fixture.bash("git -C src diff c.py", context)).decision == "allow"

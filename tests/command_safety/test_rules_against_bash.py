@@ -92,7 +92,7 @@ def folder(tmp_path: Path) -> Path:
 
 def rights(folder: Path, rule: str) -> Rules:
     readings = partial(path_readings, folders=(str(folder),))
-    return Rules(mode="yolo", tools=TOOLS, rules=[parse_rule(rule, "deny", TOOLS, readings=readings)])
+    return Rules(mode="yolo", rules=[parse_rule(rule, "deny", TOOLS, readings=readings)])
 
 
 def passes(command: str, rules: Rules, context: AnalysisContext) -> bool:

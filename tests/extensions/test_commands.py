@@ -8,7 +8,6 @@ import pytest
 
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import commands, trust
 from tests.command_safety import workspace_fixture
 
@@ -115,7 +114,7 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
-    rules, context = Rules(mode="ask", tools=TOOLS), workspace_fixture.virtual_context()
+    rules, context = Rules(mode="ask"), workspace_fixture.virtual_context()
     rules.narrowed["the command"] = bounds
     assert rules.decide(workspace_fixture.bash("git diff a", context)).decision == "allow"  # it only reads
     assert rules.decide(workspace_fixture.bash("ls a", context)).decision == "deny"

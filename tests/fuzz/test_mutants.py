@@ -60,7 +60,7 @@ MUTANTS: dict[str, Seed] = {
     ),
     "10 the rights of a child ignore its parent": changed("Rules.decide", "[self.parent.decide(call, extra)]", "[]"),
     "10 the list of allowed tools is not checked": changed(
-        "Rights.has", "self.allowed is None or tool in self.allowed", "True"
+        "Allowlist.has", "self.tools is None or tool in self.tools", "True"
     ),
     "10 a denied call runs": changed(
         "require_permission", "raise PermissionDenied(ANY, hint=ANY_1)", "return Permit(False)"

@@ -13,7 +13,6 @@ from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.files.edit import EDIT_FILE_TOOL, WRITE_FILE_TOOL
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox import tamper_check
@@ -42,7 +41,7 @@ def test_a_tool_that_names_one_is_asked_about_in_every_mode(root: Path) -> None:
         rng = random.Random(seed)
         name = code_paths.spelled(rng, code_paths.path(rng), root)
         mode = rng.choice(MODES)
-        rules = Rules(mode=mode, tools=TOOLS)
+        rules = Rules(mode=mode)
         for tool, given in ((WRITE_FILE_TOOL, {"content": "x"}), (EDIT_FILE_TOOL, {"old": "x", "new": "y"})):
             args = tool.parse(tool.understand({"path": name, **given}).arguments)
             subjects, also = tool.used(args, workspace)

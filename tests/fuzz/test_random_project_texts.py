@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import commands, instructions, trust
 from friday_cli.session.attachments import PromptText, attached, prompt_of_command
 from friday_cli.workspace.local import LocalWorkspace
@@ -46,7 +45,7 @@ def sent(project: project_texts.Project, *, trusted: bool) -> str:
         root = trust.project_root(where)
         read = instructions.read(where, root=root, config=project.home / "config", trusted=trusted)
         return "\n".join(one.text for one in read.files)
-    workspace, rules = LocalWorkspace(project.root), Rules(mode="yolo", tools=TOOLS)
+    workspace, rules = LocalWorkspace(project.root), Rules(mode="yolo")
     if way == "typed":
         return asyncio.run(attached(PromptText(text), workspace, rules=rules))[0]
     file = project.root / rng.choice((".claude/commands/go.md", ".friday/commands/go.md", ".agents/commands/go.md"))

@@ -17,7 +17,6 @@ from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.server_calls import server_of
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
 from friday_cli.mcp.connection import ConnectionHost, ServerStream
@@ -74,7 +73,7 @@ def check_tree(seed: int) -> None:
     rng = random.Random(seed)
     servers, how = pool(rng)
     held: dict[str, Tool] = ServerHelpers(servers).with_helpers(servers.tools(), None)
-    rules, line = Rules(mode="yolo", tools=TOOLS), []
+    rules, line = Rules(mode="yolo"), []
     everything = {f"mcp__{server}__{tool}" for server in how for tool in TOOL_NAMES}
     check_prompt(servers, held, None, how)
     for depth in range(3):

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import friday_cli.tools
-from friday_cli.agents import system_prompt
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.provider import Request
@@ -128,18 +127,6 @@ def test_a_profile_and_permissions_explain_know_it_by_its_row(
         assert (explained["tool"], explained["decision"]) == ("shout", decision)
     console.config.write_text('[permissions]\nallow = ["Shout(hello)"]\n', encoding="utf-8")
     assert console("permissions", "explain", "shout: hello", "--json").document["rule"] == "shout(hello)"
-
-
-def test_a_session_extends_its_own_catalogue() -> None:
-    remote = ToolInfo("mcp__notes__add", "save", prompt_hint="Notes are shared.")
-    session = TOOLS.extended([remote])
-    assert (session.effect(remote.name), TOOLS.effect(remote.name)) == ("save", "run")
-    assert remote.name not in TOOLS.names
-    here = system_prompt.Environment("/home/p", "Linux", "2026-01-01")
-    assert remote.prompt_hint in system_prompt.root_prompt(
-        system_prompt.PromptFacts(here, [remote.name], known_tools=session)
-    )
-    assert remote.prompt_hint not in system_prompt.root_prompt(system_prompt.PromptFacts(here, [remote.name]))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ..protocol.messages import ToolCall
 from ..protocol.tool import Tool
 from ..protocol.workspace import Workspace, for_one_call
 from ..text.suggest import closest_match
+from ..tool_catalog import TOOLS
 from .agent import Agent, HookedCall, Services
 
 
@@ -48,7 +49,7 @@ async def understand(agent: Agent, services: Services, call: ToolCall) -> tuple[
     tool = conversation.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in conversation.specs)
-        listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
+        listed = listed or (call.name in TOOLS.granted_by("profile") and agent.rules.may(call.name))
         names = ", ".join(sorted(spec.name for spec in conversation.specs if spec.name in conversation.tools))
         near = "" if listed else closest_match(call.name, conversation.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"

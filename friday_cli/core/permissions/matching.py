@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..protocol.shell_script import UNREAD, CommandAnalysis, SimpleCommand
-from ..protocol.tool_info import CallEffect, Effect, ToolCatalog
+from ..protocol.tool_info import CallEffect, Effect
 from ..text.sanitize import sanitize_line
+from ..tool_catalog import TOOLS
 from .patterns import DOMAIN, LOCAL_HOST, glob, names_host, plain, strict_glob
 from .rule import Decision, Rule, RuleInput
 
@@ -31,7 +32,7 @@ class MetRule(NamedTuple):
     effect: str
 
 
-def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: ToolCatalog) -> MetRule | None:
+def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision) -> MetRule | None:
     """The first deny or ask rule that meets any effect of the call, or any part of it, such as one command of a compound one."""
     parts: tuple[str, ...] | None = None
     effects: list[CallEffect] | None = None
@@ -44,17 +45,17 @@ def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision, to
             parts = _parts(call) if parts is None else parts
             if any(matches(rule, call.effect, part) for part in parts):
                 return MetRule(rule, "")
-        for kind in _meant_effects(rule.tool, bool(rule.pattern), tools):
-            effects = list(effects_of(call, tools)) if effects is None else effects
+        for kind in _meant_effects(rule.tool, bool(rule.pattern)):
+            effects = list(effects_of(call)) if effects is None else effects
             for effect in effects:
                 if effect.effect == kind and (met := _met(rule, effect)):
                     return MetRule(rule, met)
     return None
 
 
-def effects_of(call: RuleInput, tools: ToolCatalog) -> Iterator[CallEffect]:
+def effects_of(call: RuleInput) -> Iterator[CallEffect]:
     """What a call does, as far as it is declared or can be read. Nothing is known of a tool of a server or a program."""
-    row = tools.rows.get(call.tool)
+    row = TOOLS.rows.get(call.tool)
     if row is not None and row.effects:
         first = row.effects[0].effect if call.effect == row.effect else call.effect  # a call that only shows reads
         yield CallEffect(first, _parts(call) if first == "run" else call.subjects)
@@ -68,15 +69,15 @@ def effects_of(call: RuleInput, tools: ToolCatalog) -> Iterator[CallEffect]:
         yield CallEffect("net", tuple(f"{DOMAIN}{host}" for host, _ in call.script.hosts))
 
 
-def is_about(rule: Rule, effect: Effect, tools: ToolCatalog) -> bool:
+def is_about(rule: Rule, effect: Effect) -> bool:
     """Whether a deny or ask rule is about an effect, whichever tool has it."""
-    return effect in _meant_effects(rule.tool, bool(rule.pattern), tools)
+    return effect in _meant_effects(rule.tool, bool(rule.pattern))
 
 
 @lru_cache(maxsize=512)
-def _meant_effects(name: str, pattern: bool, tools: ToolCatalog) -> tuple[Effect, ...]:
+def _meant_effects(name: str, pattern: bool) -> tuple[Effect, ...]:
     """The effects that a rule with this name of a tool, with a pattern or without one, is about."""
-    found = (kind for kind in _VERBS if any(_is_named(tool, name) for tool in tools.spellings(kind, pattern=pattern)))
+    found = (kind for kind in _VERBS if any(_is_named(tool, name) for tool in TOOLS.spellings(kind, pattern=pattern)))
     return () if name == "*" else tuple(found)
 
 
@@ -97,12 +98,12 @@ def _met(rule: Rule, effect: CallEffect) -> str:
     return "" if subject is None else f"it {_VERBS[effect.effect]} {sanitize_line(subject.removeprefix(DOMAIN), 80)}"
 
 
-def withheld(rules: Iterable[Rule], call: RuleInput, labels: Sequence[str], tools: ToolCatalog) -> set[str]:
+def withheld(rules: Iterable[Rule], call: RuleInput, labels: Sequence[str]) -> set[str]:
     """Those of the files that a search found which a rule keeps from its result: one that denies reading them, or asks about
     it and was not asked for this call."""
     patterns: list[re.Pattern[str]] = []
     for rule in rules:
-        if rule.decision == "allow" or not (_is_named(call.tool, rule.tool) or is_about(rule, "read", tools)):
+        if rule.decision == "allow" or not (_is_named(call.tool, rule.tool) or is_about(rule, "read")):
             continue
         asked = rule.decision == "ask" and any(matches(rule, "read", subject) for subject in call.subjects)
         if rule.pattern and not asked:
@@ -112,7 +113,7 @@ def withheld(rules: Iterable[Rule], call: RuleInput, labels: Sequence[str], tool
     return {label for label in labels for name in (plain(label),) if any(one.fullmatch(name) for one in patterns)}
 
 
-def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) -> tuple[Rule, str] | None:
+def possible_rule(rules: Iterable[Rule], call: RuleInput) -> tuple[Rule, str] | None:
     """The first deny or ask rule with a pattern that may match a part of the call that cannot be read, and why."""
     script = call.script
     for rule in rules if script is not None else ():
@@ -120,11 +121,11 @@ def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) ->
             continue
         if _is_named(call.tool, rule.tool) and (why := _unread_command(rule, script)):
             return rule, why
-        if is_about(rule, "net", tools) and (script.trouble or any(host == UNREAD for host, _ in script.hosts)):
+        if is_about(rule, "net") and (script.trouble or any(host == UNREAD for host, _ in script.hosts)):
             return rule, script.trouble or f"it contacts {UNREAD}"
         folders = [re.split(r"[*?\[{]", one.removeprefix("./"))[0] for one in (rule.pattern, *rule.readings)]
         for effect, words, tops in _folders(script):
-            if not is_about(rule, effect, tools):
+            if not is_about(rule, effect):
                 continue
             if script.trouble:
                 return rule, script.trouble

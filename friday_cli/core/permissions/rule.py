@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable
 from typing import Literal
@@ -34,13 +35,33 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.tool}({self.pattern})" if self.pattern else self.tool
 
 
+class Allowlist(msgspec.Struct, frozen=True):
+    """What an agent may use of all that its parent may."""
+
+    tools: frozenset[str] | None = None
+    """Names of the tools that it may call; None for those of its parent."""
+    only: tuple[Rule, ...] = ()
+    """A tool that one of them names may run only for calls that these match."""
+    skills: tuple[str, ...] | None = None
+    """Patterns for the names of the skills that it may see and load; None for those of its parent."""
+
+    def has(self, tool: str) -> bool:
+        """Whether the tool may be called at all."""
+        return self.tools is None or tool in self.tools
+
+    def has_skill(self, name: str) -> bool:
+        """Whether the skill may be seen and loaded."""
+        return self.skills is None or any(fnmatch.fnmatchcase(name, wanted) for wanted in self.skills)
+
+
+UNRESTRICTED = Allowlist()
+
+
 def parse_rule(
     text: str,
     decision: Decision,
     tools: ToolCatalog | None = None,
     *,
-    profile: str = "",
-    reason: str = "",
     source: str = "",
     readings: Callable[[str], tuple[str, ...]] = lambda pattern: (),
 ) -> Rule:
@@ -75,7 +96,7 @@ def parse_rule(
         others = (host_pattern(pattern),)
     elif decision != "allow" and pattern and effect in ("read", "write", None):
         others = readings(pattern)
-    return Rule(tool, pattern, decision, profile=profile, reason=reason, source=source, readings=others)
+    return Rule(tool, pattern, decision, source=source, readings=others)
 
 
 _ESTIMATE = "estimate>"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ..protocol.tool_info import ToolCatalog
 from .decision import Mode, PermissionDecision, StepOutcome, decided_by, strictest
 from .patterns import names_host
-from .rule import Rule, RuleInput, exceeded_by
+from .rule import UNRESTRICTED, Allowlist, Rule, RuleInput, exceeded_by
 
 if TYPE_CHECKING:
     from .steps import Rights
@@ -26,63 +25,48 @@ class Taint(Protocol):
 
 
 class Rules:
-    """The rights of one agent. `allowed` is its allowlist of tool names (None: those of the parent); `tools` is the
-    catalogue of its session. `skills` are patterns for the names of the skills that it may see and load (None: those of the
-    parent). `skill_folders`, shared by all agents, are the folders outside the workspace of the skills that were loaded: an
-    agent reads there only if it may load that skill. `narrowed` restricts it further while a skill runs, by name.
-
-    A tool that a rule in `only` names may run only for calls that these rules match. Rules with a `profile` apply to
-    agents with that profile; deny and ask rules of an agent apply to such agents below it too. A `mode` of None is that of
-    the rights above; without any above it restricts nothing.
-    """
+    """The rights of one agent, never more than those of its parent."""
 
     def __init__(
         self,
         *,
         mode: Mode | None,
-        tools: ToolCatalog,
         rules: Iterable[Rule] = (),
-        allowed: frozenset[str] | None = None,
-        only: Iterable[Rule] = (),
+        allowlist: Allowlist = UNRESTRICTED,
         parent: Rules | None = None,
         profile: str = "",
-        skills: tuple[str, ...] | None = None,
         folders: Sequence[str] = (),
     ) -> None:
         self.mode = mode
-        self.tools = tools
+        """What passes without a rule; None: as the rights above say, and without any above nothing is restricted."""
         self.rules = list(rules)
-        self.only = tuple(only)
-        self.allowed = allowed
+        """Those with a `profile` apply to agents with that profile. Its deny and ask rules apply to such agents below it, too."""
+        self.allowlist = allowlist
         self.parent = parent
         self.profile = profile
-        self.skills = skills
+        """The name of its profile."""
         self.folders: Sequence[str] = folders if parent is None else parent.folders
         """Those of the session and of the project, which patterns of rules may name."""
         self.skill_folders: dict[str, str] = {} if parent is None else parent.skill_folders
+        """The folders outside the workspace of the skills that were loaded, and these skills; shared by all agents. An agent reads
+        there only if it may load that skill."""
         self.narrowed: dict[str, Rules] = {}
+        """What restricts it further while a skill or a command runs, by its name."""
 
     def child(
         self,
+        allowlist: Allowlist = UNRESTRICTED,
         *,
-        allowed: frozenset[str] | None,
         mode: Mode | None = None,
         rules: Iterable[Rule] = (),
-        only: Iterable[Rule] = (),
         profile: str = "",
-        skills: tuple[str, ...] | None = None,
     ) -> Rules:
-        """The rights of a sub-agent: never more than these. Without a `mode` it has its parent's."""
-        return Rules(
-            mode=mode,
-            tools=self.tools,
-            rules=rules,
-            allowed=allowed,
-            only=only,
-            parent=self,
-            profile=profile,
-            skills=skills,
-        )
+        """The rights of a sub-agent. Without a `mode` it has its parent's."""
+        return Rules(mode=mode, rules=rules, allowlist=allowlist, parent=self, profile=profile)
+
+    def allow_only(self, tools: Iterable[str]) -> None:
+        """Let the agent call these tools and no others, as far as its parent may."""
+        self.allowlist = msgspec.structs.replace(self.allowlist, tools=frozenset(tools))
 
     def in_mode(self, mode: Mode) -> Rules:
         """These rights as they would be if the session had another mode."""
@@ -137,12 +121,11 @@ class Rules:
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
-        return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
+        return self.allowlist.has(tool) and (self.parent is None or self.parent.may(tool))
 
     def may_load(self, skill: str) -> bool:
         """Whether this agent and its ancestors may see and load the skill with this name."""
-        own = self.skills is None or any(fnmatch.fnmatchcase(skill, wanted) for wanted in self.skills)
-        return own and (self.parent is None or self.parent.may_load(skill))
+        return self.allowlist.has_skill(skill) and (self.parent is None or self.parent.may_load(skill))
 
     def ruled(self, call: RuleInput) -> PermissionDecision | None:
         """The strictest decision on a call by deny and ask rules alone, of this agent and its ancestors; None if none meets
@@ -156,9 +139,7 @@ class Rules:
         from .matching import is_about
 
         found = [
-            rule
-            for rule in self._binding()
-            if rule.pattern and rule.decision != "allow" and is_about(rule, "read", self.tools)
+            rule for rule in self._binding() if rule.pattern and rule.decision != "allow" and is_about(rule, "read")
         ]
         return found if self.parent is None else [*self.parent.keeping_from_searches(), *found]
 
@@ -166,7 +147,7 @@ class Rules:
         """Those of the files that a search found which a rule of this agent or its ancestors keeps from its result."""
         from .matching import withheld
 
-        found = withheld(self._binding(), call, labels, self.tools)
+        found = withheld(self._binding(), call, labels)
         for other in (*((self.parent,) if self.parent else ()), *self.narrowed.values()):
             found |= other.withheld(call, labels)
         return found
@@ -195,10 +176,8 @@ class Rules:
 
         return Rights(
             mode=self.mode,
-            tools=self.tools,
             rules=[*self._binding(), *extra],
-            allowed=self.allowed,
-            only=self.only,
+            allowlist=self.allowlist,
             may_load=self.may_load,
             skill_folders=self.skill_folders,
         )

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import SKILL, CallEffect, Effect, ToolCatalog
+from ..protocol.tool_info import SKILL, CallEffect, Effect
 from ..text.sanitize import sanitize_line
+from ..tool_catalog import TOOLS
 from .dangerous import is_secret
 from .decision import Mode, PermissionDecision, decided_by, stricter, strictest
 from .matching import allowing_rule, allowing_rule_for_step, matching_rule, possible_rule
-from .rule import ESCALATED, Decision, Rule, RuleInput
+from .rule import ESCALATED, Allowlist, Decision, Rule, RuleInput
 from .runs_later import is_protected
 
 _DEFAULTS: dict[str, dict[Effect, Decision]] = {
@@ -35,21 +36,13 @@ class Rights(msgspec.Struct, frozen=True):
 
     mode: Mode | None
     """None: as above."""
-    tools: ToolCatalog
     rules: Sequence[Rule]
     """Those that apply to it."""
-    allowed: frozenset[str] | None
-    """Names of the tools that it may call; None for all."""
-    only: Sequence[Rule]
-    """A tool that one of them names may be called only as they say."""
+    allowlist: Allowlist
     may_load: Callable[[str], bool]
     """Whether it may load the skill of this name."""
     skill_folders: Mapping[str, str]
     """Folders outside of the workspace, and the skills that they are of."""
-
-    def has(self, tool: str) -> bool:
-        """Whether it may call the tool at all."""
-        return self.allowed is None or tool in self.allowed
 
     def refused_skill(self, call: RuleInput) -> str:
         """The skill that a call loads, or whose files it reads, though this agent may not load it; "" for none."""
@@ -100,7 +93,7 @@ def _all_effects(call: RuleInput) -> tuple[CallEffect, ...]:
 
 
 def _refused_by_allowlist(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    if rights.has(call.tool):
+    if rights.allowlist.has(call.tool):
         return None
     return PermissionDecision("deny", f"{call.tool} is not in this agent's list of allowed tools")
 
@@ -114,19 +107,19 @@ def _refused_by_skill_list(rights: Rights, call: RuleInput) -> PermissionDecisio
 
 
 def _refused_by_only(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    mine = [rule for rule in rights.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
+    mine = [rule for rule in rights.allowlist.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
     if mine and allowing_rule(mine, call) is None:
         return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
     return None
 
 
 def _denied_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    met = matching_rule(rights.rules, call, "deny", rights.tools)
+    met = matching_rule(rights.rules, call, "deny")
     return None if met is None else decided_by(met.rule, "denied by", met.effect)
 
 
 def _asked_about_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    met = matching_rule(rights.rules, call, "ask", rights.tools)
+    met = matching_rule(rights.rules, call, "ask")
     return None if met is None else decided_by(met.rule, "approval required by", met.effect)
 
 
@@ -166,7 +159,7 @@ def _leaving_the_sandbox(rights: Rights, call: RuleInput) -> PermissionDecision 
 
 
 def _unreadable_for_rules(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    if (unseen := possible_rule(rights.rules, call, rights.tools)) is None:
+    if (unseen := possible_rule(rights.rules, call)) is None:
         return None
     rule, why = unseen
     return PermissionDecision("ask", f"{why}, so the rule {rule} may apply to it", str(rule), rule.source)
@@ -181,7 +174,7 @@ def _allowed_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | No
 
 def _is_allowed(rights: Rights, call: RuleInput, effect: CallEffect) -> bool:
     """Whether the mode, or a rule for this effect, allows an effect beside that of the tool."""
-    names = rights.tools.spellings(effect.effect, pattern=True)
+    names = TOOLS.spellings(effect.effect, pattern=True)
     alone = [RuleInput(name, effect.effect, effect.subjects) for name in names]
     return _decision_of_mode(rights.mode, call, effect.effect) == "allow" or any(
         allowing_rule(rights.rules, one) is not None for one in alone
@@ -221,7 +214,7 @@ def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> Per
     if step.writes and not step.dynamic_arguments:
         found = [
             decide_by_own_rights(rights, RuleInput(tool, "write", step.writes))
-            for tool in rights.tools.spellings("write", pattern=True)
+            for tool in TOOLS.spellings("write", pattern=True)
             if rights.has(tool)
         ]
         if found:

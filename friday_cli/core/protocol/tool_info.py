@@ -94,7 +94,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
 
 
 class ToolCatalog:
-    """All tools, by name and in order. `extended` returns a copy with more rows for one session. Raises ValueError for a tool of
+    """All tools, by name and in order. Raises ValueError for a tool of
     `friday_cli.tools` that does not say what it does."""
 
     def __init__(self, rows: Iterable[ToolInfo]) -> None:
@@ -109,10 +109,6 @@ class ToolCatalog:
 
     def __getitem__(self, name: str) -> ToolInfo:
         return self.rows[name]
-
-    def extended(self, rows: Iterable[ToolInfo]) -> ToolCatalog:
-        """A catalogue with more rows, such as the tools of a server; a row of the same name is replaced."""
-        return ToolCatalog((*self, *rows))
 
     @property
     def names(self) -> frozenset[str]:

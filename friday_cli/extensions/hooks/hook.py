@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from friday_cli.core.permissions.matching import matching_rule, possible_rule
 from friday_cli.core.permissions.rule import Rule, RuleInput
-from friday_cli.core.tool_catalog import TOOLS
 
 Event = Literal[
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
@@ -109,7 +108,7 @@ class Hook(msgspec.Struct, frozen=True):
         if self.rule is None or call is None:
             return True
         rules = (self.rule,)
-        return matching_rule(rules, call, "deny", TOOLS) is not None or possible_rule(rules, call, TOOLS) is not None
+        return matching_rule(rules, call, "deny") is not None or possible_rule(rules, call) is not None
 
 
 def is_list_of_names(matcher: str) -> bool:

@@ -64,7 +64,7 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
         only = tuple(found.get(name).name for name in values["profile"] or ()) or None
         mode: Mode = values["mode"] or "ask"
         allow = tuple(values["allow"] or ())
-        session_rules(settings, allow=allow, deny=(), mode=mode, profile="friday")  # a wrong rule is reported now
+        session_rules(settings, allow=allow, deny=())  # a wrong rule is reported now
         folders = tuple(map(Path, values["add_dir"] or ()))
         if missing := [str(folder) for folder in folders if not folder.is_dir()]:
             raise UsageError(f"--add-dir: {missing[0]} is not a folder.")

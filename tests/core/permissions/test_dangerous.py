@@ -11,7 +11,6 @@ from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.runs_later import is_protected
-from friday_cli.core.tool_catalog import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -83,9 +82,7 @@ def test_of_many_paths_those_are_seen_that_are_seen_one_by_one(paths: list[str])
                                   "web/node_modules/.bin/tsc", ".qwen/settings.json", "gradle/wrapper/gradle-wrapper.jar"])  # fmt: skip
 def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str) -> None:
     for mode in MODES:
-        rules = Rules(
-            mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")]
-        )
+        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")])
         permission = rules.decide(RuleInput("write_file", "write", (path,)))
         assert permission.decision == ("deny" if mode == "plan" else "ask"), mode
 
@@ -94,6 +91,6 @@ def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str
 @pytest.mark.parametrize("tool", ["read_file", "grep", "glob", "document_query"])
 def test_q24_secret_files_are_not_read_without_a_question(tool: str, path: str) -> None:
     for mode in MODES:
-        rules = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
+        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
         permission = rules.decide(RuleInput(tool, "read", (path,)))
         assert (permission.decision, "may hold secrets" in permission.reason) == ("ask", True), mode

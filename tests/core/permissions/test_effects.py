@@ -65,7 +65,7 @@ class Ground:
             TOOLS,
             readings=partial(path_readings, folders=(str(self.root),)),
         )
-        return Rules(mode="yolo", tools=TOOLS, rules=[parsed]).child(allowed=None)
+        return Rules(mode="yolo", rules=[parsed]).child()
 
     def decision(self, rule: str, call: RuleInput, decision: Decision) -> str:
         """What a rule makes of a call."""
@@ -304,10 +304,7 @@ def test_an_allow_rule_takes_its_pattern_as_it_is_written() -> None:
         ("edit_file(A)", "a"),
     ):
         allow = [parse_rule(text, "allow", TOOLS)]
-        assert (
-            Rules(mode="ask", tools=TOOLS, rules=allow).decide(RuleInput("edit_file", "write", (name,))).decision
-            == "ask"
-        ), text
+        assert Rules(mode="ask", rules=allow).decide(RuleInput("edit_file", "write", (name,))).decision == "ask", text
 
 
 def test_a_rule_of_a_project_holds_in_its_subfolders(ground: Ground) -> None:
@@ -319,7 +316,7 @@ def test_a_rule_of_a_project_holds_in_its_subfolders(ground: Ground) -> None:
         TOOLS,
         readings=partial(path_readings, folders=(str(ground.root / "public"), str(ground.root))),
     )
-    rules = Rules(mode="yolo", tools=TOOLS, rules=[deny])
+    rules = Rules(mode="yolo", rules=[deny])
     line = "cat ../src/a.py"
     assert rules.decide(RuleInput("bash", "run", (line,), analyze(line, AnalysisContext(below)))).decision == "deny"
     assert rules.decide(RuleInput("read_file", "read", below.labels("../src/a.py"))).decision == "deny"
@@ -403,12 +400,6 @@ def test_a_call_passes_by_a_rule_only_if_each_of_its_effects_is_allowed() -> Non
         (("edit_file",), "ask"),
     ):
         allow = [parse_rule(text, "allow", TOOLS) for text in texts]
-        assert Rules(mode="ask", tools=TOOLS, rules=allow).decide(run).decision == expected, texts
-    assert (
-        Rules(mode="edits", tools=TOOLS, rules=[parse_rule("mcp__x__read", "allow", TOOLS)]).decide(run).decision
-        == "allow"
-    )
-    assert (
-        Rules(mode="plan", tools=TOOLS, rules=[parse_rule("mcp__x__read", "allow", TOOLS)]).decide(run).decision
-        == "deny"
-    )
+        assert Rules(mode="ask", rules=allow).decide(run).decision == expected, texts
+    assert Rules(mode="edits", rules=[parse_rule("mcp__x__read", "allow", TOOLS)]).decide(run).decision == "allow"
+    assert Rules(mode="plan", rules=[parse_rule("mcp__x__read", "allow", TOOLS)]).decide(run).decision == "deny"

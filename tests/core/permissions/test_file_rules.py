@@ -9,7 +9,6 @@ from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.decision import MODES, Mode, PermissionDecision
 from friday_cli.core.permissions.rule import Decision, parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 KEYS, MADE = "deny read_file(private/**)", "deny edit_file(src/gen/**)"
@@ -30,7 +29,7 @@ def decided(project: AnalysisContext, command: str, mode: Mode, *rules: str) -> 
     found = [parse_rule(text, decision) for decision, _, text in (rule.partition(" ") for rule in rules)]  # type: ignore[arg-type]
     call = workspace_fixture.bash(command.replace("{root}", project.root), project)
     call = msgspec.structs.replace(call, sandbox_access="confined")
-    return Rules(mode=mode, tools=TOOLS, rules=found).decide(call)
+    return Rules(mode=mode, rules=found).decide(call)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.call_check import CallCheck
 from friday_cli.core.permissions.decision import MODES, Mode
-from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
+from friday_cli.core.permissions.rule import Allowlist, Decision, Rule, RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.protocol.errors import UsageError
@@ -39,7 +39,6 @@ def rights(*texts: str, mode: Mode = "ask") -> Rules:
     """Rules from "allow bash(ls *)" and the like."""
     return Rules(
         mode=mode,
-        tools=TOOLS,
         rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)],
     )  # type: ignore[arg-type]
 
@@ -55,7 +54,7 @@ MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
 
 @pytest.mark.parametrize(("mode", "table"), MODE_TABLE)
 def test_what_a_mode_says_where_no_rule_does(mode: Mode, table: dict[Effect, Decision]) -> None:
-    rules = Rules(mode=mode, tools=TOOLS)
+    rules = Rules(mode=mode)
     assert {effect: rules.decide(RuleInput("t", effect)).decision for effect in table} == table
 
 
@@ -152,9 +151,9 @@ def test_a_child_never_may_more_than_its_parent(
     names: frozenset[str] | None,
     call: RuleInput,
 ) -> None:
-    above = Rules(mode=mode, tools=TOOLS, rules=parent, allowed=top, profile="friday")
-    below = above.child(allowed=names, mode=own, rules=child, only=only, profile="coder")
-    leaf = below.child(allowed=None, profile="scout")
+    above = Rules(mode=mode, rules=parent, allowlist=Allowlist(top), profile="friday")
+    below = above.child(Allowlist(names, tuple(only)), mode=own, rules=child, profile="coder")
+    leaf = below.child(profile="scout")
     for upper, lower in ((above, below), (below, leaf), (above, leaf)):
         assert STRICT[lower.decide(call).decision] >= STRICT[upper.decide(call).decision]
         assert upper.may(call.tool) or not lower.may(call.tool)
@@ -175,9 +174,9 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
     layers: list[list[Rule]], mode: Mode, call: RuleInput, at: int, order: random.Random
 ) -> None:
     def rights_of(layers: list[list[Rule]]) -> Rules:
-        found = Rules(mode=mode, tools=TOOLS, rules=layers[0], profile="coder")
+        found = Rules(mode=mode, rules=layers[0], profile="coder")
         for layer in layers[1:]:
-            found = found.child(allowed=None, rules=layer, profile="coder")
+            found = found.child(rules=layer, profile="coder")
         return found
 
     before = rights_of(layers).decide(call).decision
@@ -196,25 +195,25 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
 
 @given(parent=RULES, mode=st.sampled_from(MODES), added=RULES, call=CALLS)
 def test_a_change_above_binds_at_once(parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput) -> None:
-    above = Rules(mode="yolo", tools=TOOLS, rules=parent)
-    below = above.child(allowed=None)
+    above = Rules(mode="yolo", rules=parent)
+    below = above.child()
     above.mode = mode
     above.rules += added
     assert STRICT[below.decide(call).decision] >= STRICT[above.decide(call).decision]
 
 
 def test_a_child_without_a_mode_of_its_own_follows_its_parents() -> None:
-    root = Rules(mode="edits", tools=TOOLS)
-    child = root.child(allowed=None)
+    root = Rules(mode="edits")
+    child = root.child()
     assert (child.effective_mode, child.decide(edit("a")).decision) == ("edits", "allow")
     root.mode = "plan"
     assert (child.effective_mode, child.decide(edit("a")).decision) == ("plan", "deny")
-    assert root.child(allowed=None, mode="yolo").effective_mode == "plan"
-    assert Rules(mode="yolo", tools=TOOLS).child(allowed=None, mode="ask").effective_mode == "ask"
+    assert root.child(mode="yolo").effective_mode == "plan"
+    assert Rules(mode="yolo").child(mode="ask").effective_mode == "ask"
 
 
 def test_a_tool_named_in_only_runs_for_that_and_nothing_else() -> None:
-    child = Rules(mode="yolo", tools=TOOLS).child(allowed=None, only=[parse_rule("bash(git log *)", "allow")])
+    child = Rules(mode="yolo").child(Allowlist(only=(parse_rule("bash(git log *)", "allow"),)))
     assert child.decide(bash("git log -3")).decision == "allow"
     assert child.decide(bash("git push")).decision == "deny"
     assert child.decide(bash("git log; rm x")).decision == "deny"
@@ -277,18 +276,20 @@ def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
 
 
 def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
-    push = parse_rule("bash(git push *)", "deny", profile="cod*", reason="releases are made by hand", source="x:3")
-    root = Rules(mode="yolo", tools=TOOLS, rules=[push], profile="friday")
-    coder = root.child(allowed=None, profile="coder")
+    push = msgspec.structs.replace(
+        parse_rule("bash(git push *)", "deny", source="x:3"), profile="cod*", reason="releases are made by hand"
+    )
+    root = Rules(mode="yolo", rules=[push], profile="friday")
+    coder = root.child(profile="coder")
     assert root.decide(bash("git push")).decision == "allow"
     permission = coder.decide(bash("git push"))
     assert permission.decision == "deny"
     assert permission.reason == "denied by the rule bash(git push *): releases are made by hand"
     assert permission.source == "x:3"
-    assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
-    allow = parse_rule("bash(make *)", "allow", profile="coder")
-    above, own = (Rules(mode="ask", tools=TOOLS, rules=[allow], profile=name) for name in ("friday", "coder"))
-    assert above.child(allowed=None, profile="coder").decide(bash("make")).decision == "ask"
+    assert coder.child(profile="scout").decide(bash("git push")).decision == "deny"
+    allow = msgspec.structs.replace(parse_rule("bash(make *)", "allow"), profile="coder")
+    above, own = (Rules(mode="ask", rules=[allow], profile=name) for name in ("friday", "coder"))
+    assert above.child(profile="coder").decide(bash("make")).decision == "ask"
     assert own.decide(bash("make")).decision == "allow"
 
 
@@ -387,12 +388,11 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
 def test_what_could_destroy_or_betray_is_asked_about_in_every_mode(mode: Mode, call: RuleInput) -> None:
     rules = Rules(
         mode=mode,
-        tools=TOOLS,
         rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")],
     )
     decision = "deny" if mode == "plan" and call.effect != "read" else "ask"
     assert rules.decide(call).decision == decision
-    assert rules.child(allowed=None).decide(call).decision == decision
+    assert rules.child().decide(call).decision == decision
 
 
 SUGGESTED = [
@@ -436,7 +436,7 @@ def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect],
     found = [parse_rule(line, "allow", TOOLS) for line in text.split("\n")]
     assert "\n".join(map(str, found)) == text, "the dialog shows exactly the stored rules"
     assert all(rule.pattern for rule in found), "a rule for one thing never becomes one for everything"
-    rules = Rules(mode="ask", tools=TOOLS, rules=found)
+    rules = Rules(mode="ask", rules=found)
     assert rules.decide(call).decision == "allow"
     other = random.Random(seed).choice(["zzz", "other/zzz.py", "q q q"])
     assert rules.decide(call_of(other)).decision == "ask" or call_of(other) == call

@@ -10,7 +10,6 @@ from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.suggest import suggested_rule
-from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 
 
@@ -22,8 +21,8 @@ def call(command: str, sandbox_access: str, justification: str = "") -> RuleInpu
 def decision_for(
     mode: str, sandbox_access: str, *rules: tuple[str, str], command: str = "make test", justification: str = ""
 ) -> str:
-    made = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
-    return made.child(allowed=None).decide(call(command, sandbox_access, justification)).decision
+    made = Rules(mode=mode, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
+    return made.child().decide(call(command, sandbox_access, justification)).decision
 
 
 @pytest.mark.parametrize(("mode", "sandbox_access", "expected"), [
@@ -55,7 +54,7 @@ def test_what_is_denied_stays_denied_and_what_destroys_is_asked_about() -> None:
 
 def test_the_question_names_the_access_and_the_justification_and_offers_no_rule() -> None:
     out = call("npm test", "outside", "needs \x1b[31mthe\nremote")
-    reason = Rules(mode="auto", tools=TOOLS).decide(out).reason
+    reason = Rules(mode="auto").decide(out).reason
     assert "outside the sandbox" in reason
     assert '"needs the remote"' in reason
     assert suggested_rule(out) == ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from friday_cli.core.permissions.rule import RuleInput, parse_rule
+from friday_cli.core.permissions.rule import Allowlist, RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.tool_catalog import TOOLS
 
 
 def edit(path: str) -> RuleInput:
@@ -12,9 +11,9 @@ def edit(path: str) -> RuleInput:
 
 
 def test_a_rule_for_one_call_counts_as_one_of_the_session_and_is_not_kept() -> None:
-    root = Rules(mode="ask", tools=TOOLS, rules=[parse_rule("edit_file(keys/**)", "deny")])
-    child = root.child(allowed=None, profile="coder")
-    root.narrowed["the command"] = Rules(mode=None, tools=TOOLS, allowed=frozenset(("edit_file", "bash")))
+    root = Rules(mode="ask", rules=[parse_rule("edit_file(keys/**)", "deny")])
+    child = root.child(profile="coder")
+    root.narrowed["the command"] = Rules(mode=None, allowlist=Allowlist(frozenset(("edit_file", "bash"))))
     extra = (parse_rule("edit_file", "allow"),)
     assert (child.decide(edit("a")).decision, child.decide(edit("a"), extra).decision) == ("ask", "allow")
     assert child.decide(edit("keys/a"), extra).decision == "deny"

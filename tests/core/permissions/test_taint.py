@@ -11,7 +11,6 @@ from friday_cli.core.permissions.taint import UNREAD, TaintTracker
 from friday_cli.core.protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
 from friday_cli.core.protocol.messages import Message, ToolResult, user
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
-from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 GROUND = workspace_fixture.virtual_context()
@@ -42,14 +41,12 @@ class ExposureHistory:
         return self.ran("web_fetch", text, urls=(url,))
 
     def fetch(self, url: str, *ruled: str) -> str:
-        rules = Rules(
-            mode="ask", tools=TOOLS, rules=[parse_rule(f"web_fetch(domain:{host})", "allow") for host in ruled]
-        )
-        return self.exposure.approval_reason(RuleInput("web_fetch", "net"), {"url": url}, rules.child(allowed=None))
+        rules = Rules(mode="ask", rules=[parse_rule(f"web_fetch(domain:{host})", "allow") for host in ruled])
+        return self.exposure.approval_reason(RuleInput("web_fetch", "net"), {"url": url}, rules.child())
 
     def run(self, command: str) -> str:
         return self.exposure.approval_reason(
-            workspace_fixture.bash(command, GROUND), {"command": command}, Rules(mode="ask", tools=TOOLS)
+            workspace_fixture.bash(command, GROUND), {"command": command}, Rules(mode="ask")
         )
 
 
@@ -191,11 +188,9 @@ def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:
 def test_a_blanket_rule_names_no_host_and_yolo_asks_nothing() -> None:
     exposure = ExposureHistory().fetched("https://a.example/").exposure
     url, call = {"url": "https://c.example/"}, RuleInput("web_fetch", "net", ("domain:c.example",))
-    assert exposure.approval_reason(
-        call, url, Rules(mode="edits", tools=TOOLS, rules=[parse_rule("web_fetch", "allow")])
-    )
-    assert not exposure.approval_reason(call, url, Rules(mode="yolo", tools=TOOLS))
-    assert exposure.approval_reason(call, url, Rules(mode="ask", tools=TOOLS).child(allowed=None))
+    assert exposure.approval_reason(call, url, Rules(mode="edits", rules=[parse_rule("web_fetch", "allow")]))
+    assert not exposure.approval_reason(call, url, Rules(mode="yolo"))
+    assert exposure.approval_reason(call, url, Rules(mode="ask").child())
 
 
 def test_what_was_fetched_may_be_fetched_again_and_a_repository_named_in_a_file_may_be_looked_at() -> None:
