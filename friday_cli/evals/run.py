@@ -148,12 +148,10 @@ class EvalRun:
             if self._reason:
                 return
             scheduler = self._scheduler = Scheduler(
-                job.id,
+                job,
                 store,
                 engine,
                 job.cap.left(batch.spent, batch.tokens).budget(f"eval {job.id}"),
-                cap=job.cap,
-                parallel=job.parallel,
                 changed=lambda progress: self._frontend.progress(progress, left),
             )
             for _ in range(1 if self._rescore else TRIES):

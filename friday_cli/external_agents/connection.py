@@ -11,7 +11,7 @@ from typing import Any
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.jsonrpc.connection import ConnectionEnded, RpcConnection, RpcError
+from friday_cli.jsonrpc.connection import AGENT_CLIENT, ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines, LongMessage
 from friday_cli.llm.transport.text import dict_in
 from friday_cli.workspace.process.server import ServerProcess
@@ -75,10 +75,10 @@ class AcpConnection:
         self._rpc = RpcConnection(
             server,
             _MessageLines(),
+            AGENT_CLIENT,
             handle=asked,
             told=told,
             report_defect=_defect,
-            cancel=("$/cancel_request", "requestId"),
         )
         self._problem = ""
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._until_exit())]

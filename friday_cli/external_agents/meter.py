@@ -159,10 +159,9 @@ class Meter:
             if services.ledger is not None:
                 key = self._upstream.endpoint.rate_limit_key
                 priced = ExternalProvider(asked.model, self._upstream.name, key, price)
-                waiting, last = partial(agent.slot.waiting, "waiting_budget"), agent.budget.holdback_open
-                held = await ledger.hold(
-                    services.ledger, agent.path, priced, reservation, sent=sent, last=last, waiting=waiting
-                )
+                paid = ledger.PaidRequest(agent.path, priced, sent, last=agent.budget.holdback_open)
+                waiting = partial(agent.slot.waiting, "waiting_budget")
+                held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
                 await ledger.begin(services.ledger, held)
             if reservation.output < asked.most:
                 body = asked.limited(reservation.output)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.known_keys import mask_keys
@@ -40,27 +40,39 @@ class Channel(Protocol):
         """Send bytes. Raises OSError or ValueError if the other side reads no longer."""
 
 
+class Dialect(NamedTuple):
+    """How programs of one kind speak."""
+
+    cancel: str
+    """The notification that withdraws a request."""
+    cancelled_id: str = "id"
+    """The name of its parameter for the id of the request."""
+    masked: bool = True
+    """Whether keys are masked in what is sent: not where it is the text of files that must arrive unchanged."""
+
+
+AGENT_CLIENT = Dialect("$/cancel_request", "requestId")
+"""The Agent Client Protocol."""
+
+
 class RpcConnection:
     """`handle(method, params)` answers requests, each in a task of its own; `told(method, params)` takes notifications, in
-    order. `report_defect` makes one line of an exception that is Friday's own fault. `cancel`: the notification that withdraws
-    a request, and the name of its parameter for the id. `masked`: keys are masked in what is sent; not where it is the text of files
-    that must arrive unchanged."""
+    order. `report_defect` makes one line of an exception that is Friday's own fault."""
 
     def __init__(
         self,
         channel: Channel,
         framing: Framing,
+        dialect: Dialect,
         *,
         handle: Callable[[str, dict[str, Any]], Awaitable[Any]],
         told: Callable[[str, dict[str, Any]], None],
         report_defect: Callable[[BaseException], str],
-        cancel: tuple[str, str],
-        masked: bool = True,
     ) -> None:
         self._channel, self._framing = channel, framing
         self._handle, self._told, self._report_defect = handle, told, report_defect
-        self._cancel_method, self._cancelled_id = cancel
-        self._mask = mask_keys if masked else str
+        self._dialect = dialect
+        self._mask = mask_keys if dialect.masked else str
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._next = 0
@@ -180,7 +192,7 @@ class RpcConnection:
         try:
             return await future
         except asyncio.CancelledError:
-            self.notify(self._cancel_method, {self._cancelled_id: ident})
+            self.notify(self._dialect.cancel, {self._dialect.cancelled_id: ident})
             raise
         finally:
             self._waiting.pop(ident, None)

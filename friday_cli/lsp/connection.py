@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, ConnectionEnded, RpcConnection, RpcError
+from friday_cli.jsonrpc.connection import METHOD_NOT_FOUND, ConnectionEnded, Dialect, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import ContentLength, FramingError
 from friday_cli.workspace.process.server import ServerProcess
 
@@ -80,11 +80,10 @@ class LanguageServer:
         self._rpc = RpcConnection(
             _Channel(stream, lambda: self._fail("it does not read what it is sent")),
             ContentLength(LONGEST),
+            Dialect("$/cancelRequest", masked=False),  # it must see the file as it is
             handle=self._handle,
             told=self._told,
             report_defect=lambda error: type(error).__name__,
-            cancel=("$/cancelRequest", "id"),
-            masked=False,  # it must see the file as it is
         )
         self._documents: dict[Path, _OpenDocument] = {}
         self._pulls = False

@@ -208,13 +208,7 @@ class MapRun:
         )
         budget = await engine.budget(f"batch {job.id}", job.cap.left(batch.spent, batch.tokens))
         scheduler = self._scheduler = Scheduler(
-            job.id,
-            store,
-            engine,
-            budget,
-            cap=job.cap,
-            parallel=job.parallel,
-            changed=lambda progress: self._frontend.progress(progress, left),
+            job, store, engine, budget, changed=lambda progress: self._frontend.progress(progress, left)
         )
         if self._reason:
             scheduler.stop(self._reason)

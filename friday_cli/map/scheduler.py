@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import StoreError
 from .caps import Cap
 from .charges import ItemRow
 from .engine import ItemResult, ItemTask, ItemWorker
+from .job import MapJob
 from .store import MapStore
 
 WARM_S = 30.0
@@ -39,24 +40,22 @@ class Progress(msgspec.Struct):
 
 
 class Scheduler:
-    """Runs work of a batch. `budget` is what the batch may still spend of its `cap`. `reason` says why nothing starts any more, "" while work
+    """Runs work of a batch. `budget` is what the batch may still spend of its cap. `reason` says why nothing starts any more, "" while work
     may start. `changed` is called after each start and end."""
 
     def __init__(
         self,
-        batch: str,
+        job: MapJob,
         store: MapStore,
         engine: ItemWorker,
         budget: Budget,
         *,
-        cap: Cap,
-        parallel: int,
         changed: Callable[[Progress], None],
     ) -> None:
         self.reason = ""
         self.progress = Progress(begun=asyncio.get_running_loop().time())
-        self._batch, self._store, self._engine, self._budget = batch, store, engine, budget
-        self._cap, self._parallel, self._changed = cap, parallel, changed
+        self._job, self._store, self._engine, self._budget = job, store, engine, budget
+        self._batch, self._changed = job.id, changed
         self._warm = False
         self._running: set[asyncio.Task[None]] = set()
         self._unwritten: list[ItemRow] = []
@@ -99,10 +98,10 @@ class Scheduler:
         while not self.reason:
             free = self._budget.free
             if work.cap.fits(free) or (work.least.fits(free) and not self._running):
-                if len(self._running) < self._parallel:
+                if len(self._running) < self._job.parallel:
                     return work.cap.within(free)
             elif not self._running:
-                self.stop(f"the cap of {self._cap.text()} has no room for another item ({work.least.text()})")
+                self.stop(f"the cap of {self._job.cap.text()} has no room for another item ({work.least.text()})")
                 break
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         return Cap()

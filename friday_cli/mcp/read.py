@@ -52,31 +52,32 @@ def user_file(env: Mapping[str, str] | None = None) -> Path:
     return config_dir(env) / "mcp.json"
 
 
-def read(
-    cwd: Path,
-    env: Mapping[str, str],
-    *,
-    project: ProjectFile | None = None,
-    inline: Sequence[tuple[EntrySource, Mapping[str, Any]]] = (),
-    given: Sequence[str] = (),
-    plugins: Sequence[ServerEntry] = (),
-    files: bool = True,
-) -> Servers:
-    """The servers of a session in the folder `cwd`. `inline`: those that profiles define. `given`: the values of
-    `--mcp-config`, files or JSON. `plugins`: the servers of plugins. `files` False: only those. Raises UsageError if a value of `--mcp-config` is not a file that can be read or JSON."""
+class Configured(msgspec.Struct, frozen=True):
+    """The servers that a session has beside those of the command line and of your file."""
+
+    project: ProjectFile | None = None
+    inline: Sequence[tuple[EntrySource, Mapping[str, Any]]] = ()
+    """Those that profiles define."""
+    plugins: Sequence[ServerEntry] = ()
+
+
+def read(cwd: Path, env: Mapping[str, str], configured: Configured | None, *, given: Sequence[str] = ()) -> Servers:
+    """The servers of a session in the folder `cwd`. `given`: the values of `--mcp-config`, files or JSON; without `configured` only
+    these. Raises UsageError if one of them is not a file that can be read or JSON."""
     found = _Collection(env)
     for value in given:
         file, entries = _given(value)
         found.add(entries, EntrySource(file, "flag", str(cwd)))
-    if files:
-        mine = EntrySource(str(user_file(env)), "user", str(cwd))
-        found.add_file(mine, lambda: load(Path(mine.file)))
-    if files and project is not None:
+    if configured is None:
+        return found.servers()
+    mine = EntrySource(str(user_file(env)), "user", str(cwd))
+    found.add_file(mine, lambda: load(Path(mine.file)))
+    if (project := configured.project) is not None:
         theirs = EntrySource(str(project.root / PROJECT_FILE), "project", str(project.root), confined=True)
         found.add_file(theirs, lambda: _trusted(theirs.file, project.content))
-    for source, defined in inline if files else ():
+    for source, defined in configured.inline:
         found.add(defined, source)
-    for entry in plugins if files else ():
+    for entry in configured.plugins:
         found.add_ready(entry)
     return found.servers()
 

@@ -81,15 +81,7 @@ def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, o
     schema, more = portable(offered.schema)
     about = f"{about}\n{sanitize(more)}" if more else about
     read_only = offered.read_only and connection.entry.readonly
-    return _tool(
-        connection,
-        name,
-        about,
-        schema,
-        send,
-        read_only=read_only,
-        output_chars=output_chars,
-    )
+    return _tool(connection, OfferedTool(name, about, schema, read_only), send, output_chars)
 
 
 def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool]:
@@ -106,7 +98,7 @@ def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool
     prefix, schema = f"{SERVER_PREFIX}{entry.name}__", {"type": "object"}
     made = ((LIST, "Lists the resources.", listed), (READ, "Reads a resource.", read))
     return [
-        _tool(connection, prefix + name, about, schema, send, read_only=entry.readonly, output_chars=output_chars)
+        _tool(connection, OfferedTool(prefix + name, about, schema, entry.readonly), send, output_chars)
         for name, about, send in made
     ]
 
@@ -128,17 +120,9 @@ def file_labels(uri: str, workspace: Workspace) -> tuple[str, ...]:
         return (path,)  # a server may read files that an agent may not
 
 
-def _tool(
-    connection: ServerConnection,
-    name: str,
-    about: str,
-    schema: dict[str, Any],
-    send: Send,
-    *,
-    read_only: bool,
-    output_chars: int,
-) -> Tool:
-    entry = connection.entry
+def _tool(connection: ServerConnection, offered: OfferedTool, send: Send, output_chars: int) -> Tool:
+    """The tool that `offered` describes by its name here, and for models."""
+    entry, name = connection.entry, offered.name
 
     def also(arguments: dict[str, Any], workspace: Workspace) -> tuple[CallEffect, ...]:
         labels = file_labels(str(arguments.get("uri", "")), workspace) if name.endswith(f"__{READ}") else ()
@@ -159,10 +143,10 @@ def _tool(
 
     return Tool(
         run=run,
-        info=ToolInfo(name, "read" if read_only else "run"),
+        info=ToolInfo(name, "read" if offered.read_only else "run"),
         args=_Arguments,
-        description=about,
-        schema=schema,
+        description=offered.description,
+        schema=offered.schema,
         subjects=lambda arguments, workspace: (_line(arguments),) if arguments else (),
         title=lambda arguments: sanitize_line(arguments_line(arguments), MOST_SUBJECT),
         also=also,

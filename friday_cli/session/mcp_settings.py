@@ -49,7 +49,8 @@ def read_servers(
         for profile in defined
     ]
     entries, problems = _of_plugins(plugins, env) if plugins else ([], [])
-    servers = read.read(cwd, env, project=file, inline=inline, given=given, plugins=entries, files=files)
+    configured = read.Configured(file, inline, entries) if files else None
+    servers = read.read(cwd, env, configured, given=given)
     return servers.entries, (*servers.problems, *problems)
 
 

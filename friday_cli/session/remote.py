@@ -59,10 +59,10 @@ class _Link:
         self._rpc = RpcConnection(
             self,
             Lines(wire.MOST_RECEIVED),
+            wire.DIALECT,
             handle=self._refuse,
             told=self._told,
             report_defect=str,
-            cancel=("cancel", "id"),
         )
         self._serving = asyncio.create_task(self._serve(), name="connection to a session")
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -32,9 +33,18 @@ from .file_recovery import recover_files
 from .rewind_result import Resolve, RewindPoint, RewindResult, What
 
 
+class RewoundAgents(Protocol):
+    """The agents of an open session."""
+
+    def while_idle(self, action: str) -> AbstractContextManager[object]:
+        """Inside, none can start. Raises UsageError if one is running. `action` is a participle for messages."""
+
+    async def rewound(self, result: RewindResult) -> None:
+        """Tell them what was rewound."""
+
+
 class Rewinder:
-    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. In an open session
-    `while_idle` keeps agents from running (or raises UsageError), and `rewound` is called after a rewind. Nothing is
+    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. An open session has `agents`. Nothing is
     deleted: the event Rewound tells from where the history continues, and `undo` undoes it. Tokens stay counted, and
     sub-agents that were started since keep their results. If a method raises, everything is as it was."""
 
@@ -45,8 +55,7 @@ class Rewinder:
         log: Log,
         workspace: LocalWorkspace,
         *,
-        while_idle: Callable[[str], AbstractContextManager[object]] = nullcontext,
-        rewound: Callable[[RewindResult], Awaitable[None]] | None = None,
+        agents: RewoundAgents | None = None,
         recovered: Sequence[str] = (),
     ) -> None:
         assert workspace.write_hook.recorder is not None
@@ -58,8 +67,8 @@ class Rewinder:
         """What a person must know about files that were recovered after a kill, just before."""
         self._blobs = workspace.write_hook.recorder.blobs
         self._most = workspace.write_hook.recorder.most
-        self._idle = while_idle
-        self._rewound = rewound
+        self._agents = agents
+        self._idle = nullcontext[object] if agents is None else agents.while_idle
 
     async def points(self) -> list[RewindPoint]:
         """The messages of the person that are part of the conversation now, oldest first."""
@@ -146,8 +155,8 @@ class Rewinder:
             await self._restore_files(restore)
         await self._log.emit("a", msgspec.structs.replace(event, since=since))
         done = msgspec.structs.replace(result, done=True)
-        if self._rewound:
-            await self._rewound(done)
+        if self._agents is not None:
+            await self._agents.rewound(done)
         return done
 
     async def _restore_files(self, restore: RestorePlan) -> None:

@@ -186,8 +186,7 @@ class Session:
         from .rewind import Rewinder
 
         parts = self._parts
-        idle, rewound = self._main.while_idle, self._main.rewound
-        return Rewinder(self.id, parts.storage.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
+        return Rewinder(self.id, parts.storage.store, self._log, parts.workspace, agents=self._main)
 
     # ---- all agents ----------------------------------------------------------------
 

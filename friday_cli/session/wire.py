@@ -14,7 +14,9 @@ import msgspec
 from friday_cli.core.protocol import errors
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.jsonrpc.connection import Dialect
 
+DIALECT = Dialect("cancel")
 PROTOCOL = 1
 """Goes up when a side of an earlier version could misunderstand one of this version."""
 MOST_SENT, MOST_RECEIVED = 32 * 1024 * 1024, 128 * 1024 * 1024

@@ -16,6 +16,7 @@ from friday_cli.jsonrpc.connection import (
     INVALID_REQUEST,
     PARSE_ERROR,
     ConnectionEnded,
+    Dialect,
     RpcConnection,
     RpcError,
 )
@@ -58,10 +59,10 @@ class Peer:
         self.connection = RpcConnection(
             pipe,
             framing,
+            Dialect("$/cancel"),
             handle=lambda method, params: self._answers[method](params),
             told=self._tell,
             report_defect=lambda error: f"defect: {type(error).__name__}",
-            cancel=("$/cancel", "id"),
         )
         self.serving = asyncio.create_task(self.connection.serve())
 

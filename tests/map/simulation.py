@@ -162,12 +162,10 @@ async def batch(count: int, workers: int, cap: float, engine: SimulatedEngine) -
             yield ItemTask(str(number), "worker", "", Cap(4 * HELD), Cap(HELD))
 
     scheduler = Scheduler(
-        "batch",
+        MapJob("", "worker", "list", "", "", cap, parallel=workers),
         store,
         engine,
         await engine.budget("batch", Cap(cap)),
-        cap=Cap(cap),
-        parallel=workers,
         changed=lambda progress: None,  # type: ignore[arg-type]
     )
     begun = asyncio.get_running_loop().time()

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text import known_keys
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.parse import EntrySource
-from friday_cli.mcp.read import ProjectFile, Servers, read
+from friday_cli.mcp.read import Configured, ProjectFile, Servers, read
 
 TOKEN = "tok-0123456789"
 
@@ -35,7 +35,8 @@ class Files:
         source = EntrySource("agent.md", "profile", str(self.root), confined=True)
         inline = [(source, profile)] if profile else []
         texts = [value if isinstance(value, str) else _text(value).decode() for value in given]
-        return read(self.root, self.env, project=theirs, inline=inline, given=texts, files=files)
+        configured = Configured(theirs, inline) if files else None
+        return read(self.root, self.env, configured, given=texts)
 
     def one(self, entry: Any, *, project: bool = False) -> ServerEntry:
         """The only server, without problems."""
@@ -139,7 +140,7 @@ def test_a_broken_file_is_one_line_and_the_other_files_load(files: Files, text: 
 
 def test_a_project_file_that_changed_since_it_was_trusted_is_not_used(files: Files) -> None:
     changed = ProjectFile(files.root, FileError("x", "has changed since it was trusted."))
-    assert read(files.root, files.env, project=changed) == Servers((), ("x: has changed since it was trusted.",))
+    assert read(files.root, files.env, Configured(changed)) == Servers((), ("x: has changed since it was trusted.",))
 
 
 class TestProject:

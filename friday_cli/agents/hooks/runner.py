@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent
+from friday_cli.core.agent.agent import Agent, HookedCall
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
 from friday_cli.core.text.sanitize import mask, masked_line, sanitize_line
 from friday_cli.extensions.hooks.answer import Answer
@@ -60,10 +59,11 @@ class HookRunner:
         ours: Mapping[str, Any] = {},
         *,
         subjects: tuple[str, ...] = (),
-        wanted: RuleInput | None = None,
-        call_id: str = "",
+        seen: HookedCall | None = None,
     ) -> list[Answer]:
-        """Run the hooks of an event side by side. Their answers are in the order of their files."""
+        """Run the hooks of an event, of the call `seen` if it is of one, side by side. Their answers are in the order of their
+        files."""
+        wanted, call_id = (None, "") if seen is None else (seen.wanted, seen.call.id)
         hooks = [hook for hook in self._by_event[event] if hook.matches(subjects) and hook.applies(wanted)]
         if not hooks:
             return []

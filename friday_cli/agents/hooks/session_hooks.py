@@ -163,9 +163,7 @@ class SessionHooks:
         if event != "PermissionRequest":
             fields["tool_use_id"] = seen.call.id
         own = {"tool": tool.name, "input": seen.arguments, "call": seen.call.id, **ours}
-        return await self._fire(
-            event, agent, fields, own, subjects=matched_names(tool.name), wanted=seen.wanted, call_id=seen.call.id
-        )
+        return await self._fire(event, agent, fields, own, subjects=matched_names(tool.name), seen=seen)
 
     async def after_batch(
         self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]

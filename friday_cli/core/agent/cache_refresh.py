@@ -125,14 +125,9 @@ class CacheKeeper:
         held, limiter, number = None, services.rate_limiter(provider.rate_limit_key), 0
         try:
             if services.ledger is not None:
+                paid = ledger.PaidRequest(agent.path, provider, expected)
                 held = await ledger.hold(
-                    services.ledger,
-                    agent.path,
-                    provider,
-                    reservation,
-                    sent=expected,
-                    last=False,
-                    waiting=lambda reason, *, cap: nullcontext(),
+                    services.ledger, paid, reservation, waiting=lambda reason, *, cap: nullcontext()
                 )
             number = limiter.try_acquire(in_front=False) or await limiter.acquire(in_front=False)
             await ledger.begin(services.ledger, held)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..permissions.approvals import ShownCall
 from ..permissions.call_check import CallCheck
 from ..permissions.decision import PermissionDecision, strictest
 from ..permissions.rule import RuleInput
@@ -47,14 +48,10 @@ async def require_permission(
         return Permit(permission.read_only)
     if permission.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user"):
+            changed = None if known.arguments == sent.arguments else known.arguments
+            shown = ShownCall(changed, await _change(agent, known))
             answer = await services.approvals.permission(
-                agent.path,
-                sent.id,
-                wanted,
-                reason=permission.reason,
-                check=check,
-                change=await _change(agent, known),
-                arguments=None if known.arguments == sent.arguments else known.arguments,
+                agent.path, sent.id, wanted, reason=permission.reason, check=check, shown=shown
             )
         if answer.decision == "allow" and answer.command and wanted.effect == "run" and "command" in known.arguments:
             return Permit(command=answer.command)

@@ -215,11 +215,10 @@ class _Attempt:
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
             if services.ledger is not None and not isinstance(provider, DeferredProvider):  # its batch holds that
-                sent, last = Usage(input=fresh, cache_read=prompt - fresh), agent.budget.holdback_open
+                sent = Usage(input=fresh, cache_read=prompt - fresh)
+                paid = ledger.PaidRequest(agent.path, provider, sent, last=agent.budget.holdback_open)
                 waiting = partial(agent.slot.waiting, "waiting_budget")
-                held = await ledger.hold(
-                    services.ledger, agent.path, provider, reservation, sent=sent, last=last, waiting=waiting
-                )
+                held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
             self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
             self._most_context = provider.window + reservation.output
             await prepare_deferred(agent, request)

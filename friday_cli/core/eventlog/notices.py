@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, SkillLoaded
 from ..protocol.messages import Message, Text
 from ..protocol.run_result import RunResult
@@ -19,26 +21,26 @@ PREVIEW_CHARS = 300
 """Characters of a result in the notice of its end."""
 
 
-def ended(
-    path: str,
-    profile: str,
-    task: str,
-    end: RunResult,
-    warnings: Sequence[str],
-    *,
-    earlier: RunResult | None = None,
-    by_person: bool = False,
-) -> InboxMessage:
-    """A notice that a run ended that no agent waits for, with the beginning of its result and the `warnings` of its
-    receipt. `earlier`: the result of an earlier run, which is kept. `by_person`: a person resumed it."""
-    who = (
-        f"The sub-agent {path} ({profile}), which the user continued,"
-        if by_person
-        else f"The background sub-agent {path} ({profile})"
-    )
-    lines = [f"{NOTE} {who} has ended: {end.status} ({end.stop_reason}). Its task was: {_line(task)}"]
-    lines += _preview(path, end, earlier)
-    lines += [f"WARNING: {neutralize_line(text)}" for text in warnings]
+class EndedRun(msgspec.Struct, frozen=True):
+    """A run that ended, as a notice tells it."""
+
+    path: str
+    profile: str
+    task: str
+    end: RunResult
+    warnings: Sequence[str]
+    """Those of its receipt."""
+    earlier: RunResult | None
+    """The result of an earlier run, which is kept."""
+
+
+def ended(run: EndedRun, *, by_person: bool) -> InboxMessage:
+    """A notice that a run ended that no agent waits for, with the beginning of its result. `by_person`: a person resumed it."""
+    agent, end = f"sub-agent {run.path} ({run.profile})", run.end
+    who = f"The {agent}, which the user continued," if by_person else f"The background {agent}"
+    lines = [f"{NOTE} {who} has ended: {end.status} ({end.stop_reason}). Its task was: {_line(run.task)}"]
+    lines += _preview(run.path, end, run.earlier)
+    lines += [f"WARNING: {neutralize_line(text)}" for text in run.warnings]
     return InboxMessage("\n".join(lines), "harness", quiet=by_person)
 
 
@@ -62,19 +64,12 @@ def same_end(notice: str, other: str) -> bool:
 def pending_end_notice(
     path: str, started: AgentStarted, end: AgentFinished, *, earlier: RunResult | None, background: bool
 ) -> InboxMessage | None:
-    """The notice that an ancestor must get of an end, by the log; None for none. `earlier` as in `ended`."""
+    """The notice that an ancestor must get of an end, by the log; None for none. `earlier` as in `EndedRun`."""
     by_person = started.parent != "" and started.run > 1 and not started.call_id and not background
     if not (background or by_person) or end.stop_reason == "parent" or end.error == DIED:
         return None
-    return ended(
-        path,
-        started.profile,
-        started.task,
-        end.result_of_run,
-        end.receipt.warnings,
-        earlier=earlier,
-        by_person=by_person,
-    )
+    run = EndedRun(path, started.profile, started.task, end.result_of_run, end.receipt.warnings, earlier)
+    return ended(run, by_person=by_person)
 
 
 def split_notes(message: Message) -> tuple[list[str], str]:

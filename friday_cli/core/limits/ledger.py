@@ -70,41 +70,46 @@ class Ledger(Protocol):
         """The request ended. It counts until the next event with a usage of its agent is stored."""
 
 
-async def hold(
-    ledger: Ledger,
-    agent: str,
-    provider: Provider,
-    reservation: Reservation,
-    *,
-    sent: Usage,
-    last: bool,
-    waiting: Waiting,
-) -> Held | None:
+class PaidRequest(msgspec.Struct, frozen=True):
+    """A request that is about to be sent, as caps count it."""
+
+    agent: str
+    """The path of the agent that pays."""
+    provider: Provider
+    sent: Usage
+    """Its input."""
+    last: bool = False
+    """It is a wrap-up, which waits for nothing."""
+
+    def amounts(self, output: int) -> Amounts:
+        """What it uses with so many tokens of output."""
+        usage = msgspec.structs.replace(self.sent, output=output)
+        return Amounts(usage.billed, self.provider.cost(usage) or 0.0)
+
+
+async def hold(ledger: Ledger, request: PaidRequest, reservation: Reservation, *, waiting: Waiting) -> Held | None:
     """Hold what a request may use, which lowers the output of its `reservation` to what the caps leave; None without a cap.
-    `sent`: its input; `last`: it is a wrap-up, which waits for nothing.
 
     Waits inside `waiting` for a cap that is reached, or raises LimitReached if the person chose that. Raises ProviderError if
     the price is unknown under a cap of cost, or if nothing can be written."""
+    provider, amounts = request.provider, request.amounts
     service, key = provider.name, provider.rate_limit_key
-    ledger.paid_by(agent, service, key)
+    ledger.paid_by(request.agent, service, key)
     counted = ledger.caps_of(service, key)
     if not counted or key == CALLER:  # a program that drives an agent sends nothing
         return None
     if "cost" in counted:
         require_price(provider)
 
-    def amounts(output: int) -> Amounts:
-        usage = msgspec.structs.replace(sent, output=output)
-        return Amounts(usage.billed, provider.cost(usage) or 0.0)
-
     least, most = min(OUTPUT_FLOOR, reservation.output), amounts(reservation.output)
-    need = Need(agent, service, key, least=amounts(least), usual=reservation.amounts.capped(most), most=most, last=last)
+    usual = reservation.amounts.capped(most)
+    need = Need(request.agent, service, key, least=amounts(least), usual=usual, most=most, last=request.last)
     try:
         held = await _held(ledger, need, waiting)
     except StoreError as error:
         raise ProviderError("config", f"No request was sent, because your caps cannot be read: {error}") from None
     per_token = (most.cost - amounts(0).cost) / max(1, reservation.output)
-    fits = [reservation.output, held.amounts.tokens - sent.billed]
+    fits = [reservation.output, held.amounts.tokens - request.sent.billed]
     fits += [(held.amounts.cost - amounts(0).cost) / per_token] if per_token > 0 else []
     reservation.output = max(least, int(min(fits)))
     return held

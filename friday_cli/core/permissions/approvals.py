@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -47,6 +47,18 @@ async def _ignore_grant(rule: Rule, scope: str) -> None:
     """Default `on_rule_granted`: do nothing."""
 
 
+class ShownCall(NamedTuple):
+    """What a person sees of a call, beside its subjects."""
+
+    arguments: dict[str, Any] | None = None
+    """In place of those that the model sent."""
+    change: DiffDisplay | None = None
+    """What it would change."""
+
+
+AS_SENT = ShownCall()
+
+
 class ApprovalQueue:
     """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
     Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
@@ -76,12 +88,10 @@ class ApprovalQueue:
         *,
         reason: str,
         check: CallCheck | None = None,
-        arguments: dict[str, Any] | None = None,
-        change: DiffDisplay | None = None,
+        shown: ShownCall = AS_SENT,
     ) -> ApprovalAnswer:
         """Wait for a person's decision on `call`. `check` decides on it again, after a rule was added or the mode changed;
-        without one only the person's answer counts. `arguments` are shown in place of those that the model sent, `change`
-        is what it would change."""
+        without one only the person's answer counts."""
         from .suggest import lets_through, suggested_rule  # most runs ask nothing
 
         asks = check is not None and bool(check.decide_now().rule)
@@ -95,8 +105,8 @@ class ApprovalQueue:
             "\n".join(call.subjects),
             reason,
             rule,
-            arguments=arguments,
-            change=change,
+            arguments=shown.arguments,
+            change=shown.change,
             mode="edits" if fits else "",
             allows=lets_through(call, rule),
         )

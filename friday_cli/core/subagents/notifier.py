@@ -35,20 +35,14 @@ class ParentNotifier:
 
     async def report_end(self, node: AgentRun) -> None:
         """Notify the nearest running ancestor of an end that it does not wait for, and pass on unread notices."""
-        above, agent, end = parent_of(node.path), node.agent, node.outcome
+        above, agent = parent_of(node.path), node.agent
         for unread in agent.inbox.take_notices():
             await self._deliver(above, unread)
         if (node.background or not node.waiter) and node.reports_to != self._nearest_running_ancestor(above):
-            notice = notices.ended(
-                node.path,
-                agent.profile,
-                node.spec.task,
-                end,
-                agent.receipt.warnings,
-                earlier=node.summary.earlier,
-                by_person=not node.background,
+            run = notices.EndedRun(
+                node.path, agent.profile, node.spec.task, node.outcome, agent.receipt.warnings, node.summary.earlier
             )
-            await self._deliver(above, notice)
+            await self._deliver(above, notices.ended(run, by_person=not node.background))
 
     def _nearest_running_ancestor(self, path: str) -> str:
         """The agent itself when it is running, else its nearest running ancestor."""

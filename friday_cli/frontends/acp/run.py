@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from friday_cli.diagnostics.log_file import report_defect
-from friday_cli.jsonrpc.connection import RpcConnection
+from friday_cli.jsonrpc.connection import AGENT_CLIENT, RpcConnection
 from friday_cli.jsonrpc.framing import Lines
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
@@ -44,10 +44,10 @@ def connect(agent: AcpAgent, source: BinaryIO, sink: BinaryIO) -> RpcConnection:
     agent.connection = RpcConnection(
         StdioChannel(source, sink),
         Lines(LONGEST, most_parts=LONGEST),
+        AGENT_CLIENT,
         handle=agent.handle,
         told=agent.told,
         report_defect=report_defect,
-        cancel=("$/cancel_request", "requestId"),
     )
     return agent.connection
 

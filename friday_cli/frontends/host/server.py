@@ -142,10 +142,10 @@ class _ServedFrontend:
         self.rpc = RpcConnection(
             channel,
             Lines(wire.MOST_SENT),
+            wire.DIALECT,
             handle=self._handle,
             told=lambda method, params: self.rpc.cancel(params.get("id")),
             report_defect=report_defect,
-            cancel=("cancel", "id"),
         )
 
     def stop(self) -> None:
