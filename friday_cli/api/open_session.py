@@ -22,7 +22,7 @@ from friday_cli.system.paths import store_path
 from friday_cli.view import SessionView
 from friday_cli.view.follower import SessionFollower
 
-from .options import CALLER_NAME, OpenOptions, session_options
+from .options import CALLER_NAME, DelegateOptions, OpenOptions, require_known, session_options
 from .results import AgentResult, agent_result
 
 _open_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
@@ -125,39 +125,16 @@ class OpenSession:
 
     # ---- sub-agents ----------------------------------------------------------------
 
-    async def delegate(
-        self,
-        profile: str,
-        task: str,
-        *,
-        context: str = "",
-        max_tokens: int | None = None,
-        max_cost: float | None = None,
-        max_turns: int | None = None,
-        timeout_s: float | None = None,
-        schema: dict[str, object] | None = None,
-        isolation: Literal["", "worktree"] = "",
-        resume: str = "",
-    ) -> AgentResult:
+    async def delegate(self, profile: str, task: str, **options: Unpack[DelegateOptions]) -> AgentResult:
         """Run a sub-agent of the main agent, without a request to the main agent's model, and return its result. Several may run
-        at the same time. The limits only lower those of the profile and of the session. `resume`: the path of an ended
-        sub-agent that continues with `task`; `profile` does not count then. Cancelling it stops the sub-agent, or all agents if it cannot
-        start. Raises
-        UsageError if the sub-agent is not started, or while a prompt runs."""
-        given = {
-            "profile": profile,
-            "task": task,
-            "context": context,
-            "max_tokens": max_tokens,
-            "max_iterations": max_turns,
-            "timeout_s": timeout_s,
-            "schema": schema,
-            "isolation": isolation,
-            "resume": resume,
-            "background": True,
-        }
+        at the same time. Cancelling it stops the sub-agent, or all agents if it cannot start. Raises UsageError if the sub-agent
+        is not started, or while a prompt runs."""
+        require_known(options, DelegateOptions)
+        given: dict[str, Any] = {"profile": profile, "task": task, **options, "background": True}
+        max_cost, given["max_iterations"] = given.pop("max_cost", None), given.pop("max_turns", None)
         arguments = {name: value for name, value in given.items() if value not in (None, "")}
-        starting = asyncio.ensure_future(self._start(arguments, f"{resume or profile}: {task}", max_cost))
+        title, as_data = f"{options.get('resume') or profile}: {task}", options.get("schema") is not None
+        starting = asyncio.ensure_future(self._start(arguments, title, max_cost))
         path = ""
         try:
             path = await asyncio.shield(starting)
@@ -165,7 +142,7 @@ class OpenSession:
         except asyncio.CancelledError:
             await finish_despite_cancel(self._stop_started(starting))
             raise
-        return agent_result(self.view, path, as_data=schema is not None)
+        return agent_result(self.view, path, as_data=as_data)
 
     async def _start(self, arguments: dict[str, Any], title: str, max_cost: float | None) -> str:
         """The path of the sub-agent that a call of the program starts. Raises UsageError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from friday_cli.agents.caller import Caller
 from friday_cli.agents.program import CanUse, HookFunction, Program
@@ -75,10 +75,33 @@ class OpenOptions(TypedDict, total=False):
     """Replaces the environment of the process."""
 
 
+class DelegateOptions(TypedDict, total=False):
+    """The options of a delegation. Its limits only lower those of the profile and of the session."""
+
+    context: str
+    """What the sub-agent reads beside its task."""
+    max_tokens: int | None
+    max_cost: float | None
+    """US dollars."""
+    max_turns: int | None
+    timeout_s: float | None
+    """Active seconds."""
+    schema: dict[str, object] | None
+    """A JSON Schema that the result must fit; it is in `data` then."""
+    isolation: Literal["", "worktree"]
+    resume: str
+    """The path of an ended sub-agent that continues with the task; the profile does not count then."""
+
+
+def require_known(given: Mapping[str, object], options: type[OpenOptions] | type[DelegateOptions]) -> None:
+    """Raises UsageError for an option that is unknown."""
+    if unknown := sorted(given.keys() - options.__annotations__.keys()):
+        raise UsageError(f"There is no option {unknown[0]!r}.", hint="docs/api.md lists all of them.")
+
+
 def session_options(given: OpenOptions, *, resume: str | None) -> Options:
     """The options of a session. `resume`: its whole id. Raises UsageError for an option that is unknown or has a wrong value."""
-    if unknown := sorted(given.keys() - OpenOptions.__annotations__.keys()):
-        raise UsageError(f"There is no option {unknown[0]!r}.", hint="docs/api.md lists all of them.")
+    require_known(given, OpenOptions)
     own: Sequence[object] = given.get("tools", ())
     tools = tuple(one.tool for one in own if isinstance(one, OwnTool))
     if len(tools) < len(own):

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.messages import Image
 
 from . import open_session
 from .open_session import OpenSession
-from .options import OpenOptions
+from .options import DelegateOptions, OpenOptions
 from .results import AgentResult
 
 
@@ -62,9 +62,9 @@ class SyncSession:
 
         return self._runner.run(work())
 
-    def delegate(self, profile: str, task: str, **more: Any) -> AgentResult:
+    def delegate(self, profile: str, task: str, **options: Unpack[DelegateOptions]) -> AgentResult:
         """As `OpenSession.delegate`."""
-        return self._runner.run(self._session.delegate(profile, task, **more))
+        return self._runner.run(self._session.delegate(profile, task, **options))
 
     def apply_worktree(self, agent: str) -> tuple[str, ...]:
         """As `OpenSession.apply_worktree`."""

@@ -28,6 +28,7 @@ from .project_context import load_context
 from .session_args import YES
 
 if TYPE_CHECKING:
+    from friday_cli.evals.from_git import CommitSuite
     from friday_cli.evals.results import EvalResults
     from friday_cli.map.store import MapStore
 
@@ -117,7 +118,7 @@ def run(
     Exit codes: 0 done, 1 worse than --against or --min-pass, 2 usage error, 5 the cap was reached, 6 it cannot tell, 75 the service failed,
     130 interrupted."""
     from friday_cli.evals.baseline import Gate, read
-    from friday_cli.evals.run import eval_job
+    from friday_cli.evals.options import EvalOptions
 
     gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
 
@@ -130,7 +131,8 @@ def run(
     if aa:
         flags = with_again(flags)
     named = suite if found.shipped else text_of(Path(suite).resolve())
-    job = eval_job(text_of(working_folder()), named, flags, trials=trials, cost=max_cost, parallel=parallel, seed=seed)
+    options = EvalOptions(flags, trials, seed)
+    job = options.job(text_of(working_folder()), named, cost=max_cost, parallel=parallel)
     raise typer.Exit(asyncio.run(run_eval(job, found, form, yes=yes, gate=gate)))
 
 
@@ -150,7 +152,12 @@ def from_git(
     the message of the commit. The commands run in the sandbox.
 
     Exit codes: 0 a suite was written, 1 no commit makes a task, 2 usage error."""
-    raise typer.Exit(asyncio.run(_from_git(since, check, setup, most, Path(output))))
+    from friday_cli.evals.from_git import CommitSuite
+
+    folder = working_folder()
+    if (top := repository_top(folder)) is None:
+        raise UsageError(f"{folder} is not in a git repository.")
+    raise typer.Exit(asyncio.run(_from_git(CommitSuite(top, since, check, setup, most), Path(output))))
 
 
 def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
@@ -253,16 +260,9 @@ async def _check(suite: Suite, times: int) -> int:
     return 1 if wrong else 0
 
 
-async def _from_git(since: str, check: str, setup: str, most: int, output: Path) -> int:
-    from friday_cli.evals.from_git import tasks_of_commits, write_suite
-
-    folder = working_folder()
-    top = repository_top(folder)
-    if top is None:
-        raise UsageError(f"{folder} is not in a git repository.")
+async def _from_git(suite: CommitSuite, output: Path) -> int:
     kept, seen = [], 0
-    settings = load_context().settings
-    async for found in tasks_of_commits(top, since, settings, os.environ, check=check, setup=setup, most=most):
+    async for found in suite.tasks(load_context().settings, os.environ):
         seen += 1
         sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
         show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
@@ -273,7 +273,7 @@ async def _from_git(since: str, check: str, setup: str, most: int, output: Path)
             f"none of {pluralize(seen, 'commit')} that change code and tests can be made a task; no suite was written"
         )
         return 1
-    await asyncio.to_thread(write_suite, output, top, kept, check=check, setup=setup)
+    await asyncio.to_thread(suite.write, output, kept)
     remark(
         f"{output} has {pluralize(len(kept), 'task')} of {pluralize(seen, 'commit')}; its commands are the ones that you gave"
     )
@@ -284,6 +284,7 @@ async def _from_git(since: str, check: str, setup: str, most: int, output: Path)
 
 
 async def _status(name: str) -> None:
+    from friday_cli.evals.options import EvalOptions
     from friday_cli.evals.report import failures
     from friday_cli.map.report import spent
 
@@ -298,7 +299,7 @@ async def _status(name: str) -> None:
         for batch in [each for each in await store.batches() if each.job.source == "eval"]:
             counts = await store.counts(batch.id)
             state = "running" if store.runs(batch.id) else batch.state
-            suite, arms = Path(batch.job.items).name, ", ".join(batch.job.options["arms"])
+            suite, arms = Path(batch.job.items).name, ", ".join(EvalOptions.of(batch.job).arms)
             done = f"{counts.done:,} of {counts.total:,}"
             rows.append((batch.id, when(batch.updated, short=True), state, suite, arms, done, spent(batch) or "$0.00"))
         if rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .eval_arms import read_arm
@@ -22,6 +21,7 @@ async def run_eval(
     """Run an eval and show its report. Returns the exit code. Raises FridayError."""
     from friday_cli.evals.arm import run_again
     from friday_cli.evals.baseline import Gate, judge
+    from friday_cli.evals.options import EvalOptions
     from friday_cli.evals.results import eval_results
     from friday_cli.evals.run import EvalRun
     from friday_cli.llm.transport import aclose_all
@@ -30,7 +30,7 @@ async def run_eval(
     from .map import watch_signals
     from .map_progress import progress_frontend
 
-    arms: Mapping[str, str] = job.options["arms"]
+    arms = EvalOptions.of(job).arms
     store, frontend = MapStore(job.folder, os.environ), progress_frontend(yes=yes)
     running = EvalRun(
         job,

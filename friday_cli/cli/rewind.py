@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import typer
 
@@ -60,9 +61,12 @@ def rewind(
     if to is None and not undo:
         _list(name, as_json)
         return
-    what: What = "files" if files else "conversation" if conversation else "both"
-    resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
-    asyncio.run(_rewind(name, to, what, resolve, dry_run=dry_run, yes=yes, as_json=as_json))
+    wanted = _Wanted(
+        to,
+        "files" if files else "conversation" if conversation else "both",
+        "overwrite" if force else "leave" if leave else "ask",
+    )
+    asyncio.run(_rewind(name, wanted, dry_run=dry_run, yes=yes, as_json=as_json))
 
 
 def diff(
@@ -96,29 +100,35 @@ def diff(
             show_painted((f"    {text}", STYLES.get(text[:1], "")))
 
 
-async def _rewind(
-    name: str, to: int | None, what: What, resolve: Resolve, *, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+class _Wanted(NamedTuple):
+    """What the person wants to rewind."""
+
+    to: int | None
+    """The number of the message; None to undo the last rewind."""
+    what: What
+    conflicts: Resolve
+
+    async def run(self, rewinder: Rewinder, *, dry_run: bool) -> RewindResult:
+        if self.to is None:
+            return await rewinder.undo(dry_run=dry_run, conflicts=self.conflicts)
+        return await rewinder.to(self.to, self.what, dry_run=dry_run, conflicts=self.conflicts)
+
+
+async def _rewind(name: str, wanted: _Wanted, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     async with _rewinder(name) as rewinder:
-
-        async def run(dry_run: bool, conflicts: Resolve) -> RewindResult:
-            if to is None:
-                return await rewinder.undo(dry_run=dry_run, conflicts=conflicts)
-            return await rewinder.to(to, what, dry_run=dry_run, conflicts=conflicts)
-
-        found = await run(True, resolve)
+        found = await wanted.run(rewinder, dry_run=True)
         if not as_json:
             _show(found)
         if not dry_run:
             if not confirm("Rewind?", yes=yes, otherwise="Nothing was changed"):
                 return
-            if found.conflicts and resolve == "ask":
-                resolve = _ask_conflicts(len(found.conflicts))
-            found = await run(False, resolve)
+            if found.conflicts and wanted.conflicts == "ask":
+                wanted = wanted._replace(conflicts=_ask_conflicts(len(found.conflicts)))
+            found = await wanted.run(rewinder, dry_run=False)
         if as_json:
             show_json(found)
         elif found.done:
-            undo_hint = f" Undo: `friday sessions rewind {name} --undo`" if to is not None else ""
+            undo_hint = f" Undo: `friday sessions rewind {name} --undo`" if wanted.to is not None else ""
             remark(f"done.{undo_hint}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -62,7 +62,7 @@ def fork(
             hint="The step says where to fork, and the outcome is shown as text.",
         )
     if step:
-        raise typer.Exit(_from_step(name, step, model=model, profile=profile, say=say, compare=compare, yes=yes))
+        raise typer.Exit(_from_step(name, step, _Continuation(model, profile, say), compare=compare, yes=yes))
     if model or profile or compare or say != "Continue.":
         raise UsageError("--model, --profile, --say and --compare need --step.")
     created = asyncio.run(_fork(name, at))
@@ -78,11 +78,20 @@ async def _fork(name: str, at: int | None) -> str:
         return await fork_session(store, session, at=at)
 
 
-def _from_step(name: str, step: str, *, model: str, profile: str, say: str, compare: bool, yes: bool) -> int:
+class _Continuation(NamedTuple):
+    """How an agent goes on from a step: "" for the model and the profile that it had."""
+
+    model: str
+    profile: str
+    say: str
+    """The message to go on with."""
+
+
+def _from_step(name: str, step: str, how: _Continuation, *, compare: bool, yes: bool) -> int:
     path, _, number = step.rpartition(":")
     if not path or not number.isdecimal():
         raise UsageError(f"--step {step}: write an agent and the number of its turn, such as a.2:7.")
-    if profile and path != "a":
+    if how.profile and path != "a":
         raise UsageError("--profile needs a step of the main agent: a sub-agent keeps its profile.")
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be forked.")
@@ -96,14 +105,14 @@ def _from_step(name: str, step: str, *, model: str, profile: str, say: str, comp
     ):
         step_fork.remove(made.place, made.place)
         return 0
-    created = asyncio.run(_make(record.id, made, path, model))
+    created = asyncio.run(_make(record.id, made, path, how.model))
     remark(f"forked as session {created[:8]}, in {made.folder}")
     from friday_cli.frontends.oneshot.options import defaults
     from friday_cli.frontends.oneshot.run import ask
 
     where: dict[str, Any] = {"resume": created} if path == "a" else {"resume_agent": f"{created}:{path}"}
-    where |= {"model": model or None, "profile": profile or None}
-    code = ask({**defaults(), **_rights(record, made.before), **where, "prompt": say, "cwd": str(made.folder)})
+    where |= {"model": how.model or None, "profile": how.profile or None}
+    code = ask({**defaults(), **_rights(record, made.before), **where, "prompt": how.say, "cwd": str(made.folder)})
     if compare:
         _compare(record, asyncio.run(read(created)), path, made.before)
     return code

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
-from .directory_scan import DirectoryScan, scan_directory
+from .directory_scan import DirectoryScan, FolderSearch, scan_directory
 from .name_patterns import MAX_MATCHES, NameMatcher
 from .options import ProgramWord
 from .syntax import TooLong
@@ -165,35 +165,23 @@ class AnalysisContext:
         """Why the project may replace the program `name` by its own, or ""."""
         return project_overrides.override_reason(name, directory, self.root)
 
-    def scan(
-        self,
-        directory: str,
-        under: Sequence[str] = (),
-        *,
-        vendored: bool = True,
-        skip_ignored: bool = False,
-        lenient: bool = False,
-    ) -> DirectoryScan:
-        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files. `lenient`:
-        a tree that is too large counts as complete."""
-        key = (directory, tuple(under), vendored, skip_ignored, lenient)
+    def scan(self, directory: str, search: FolderSearch) -> DirectoryScan:
+        """Scan the files a recursive command would reach."""
+        key = (directory, search)
         if key not in self._scans:
             if len(self._scans) >= MAX_SCANS:
                 return DirectoryScan(complete=False)
-            self._scans[key] = self._scan(directory, under, vendored, skip_ignored, lenient)
+            self._scans[key] = self._scan(directory, search)
         return self._scans[key]
 
-    def _scan(
-        self, directory: str, under: Sequence[str], vendored: bool, skip_ignored: bool, lenient: bool
-    ) -> DirectoryScan:
+    def _scan(self, directory: str, search: FolderSearch) -> DirectoryScan:
         roots = tuple(map(str, self._workspace.roots))
         inside = partial(_is_inside, roots=roots)
         ignored = partial(project_overrides.is_ignored_by_rg, self.root)
-        skip_ignored = skip_ignored and not any(label != "." and ignored(f"{label}/x") for label in under)
-        found = scan_directory(
-            self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored, lenient=lenient
-        )
-        secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
+        if search.skip_ignored and any(label != "." and ignored(f"{label}/x") for label in search.under):
+            search = search._replace(skip_ignored=False)
+        found = scan_directory(self.root, directory, inside, search)
+        secrets = tuple(label for label in found.secrets if not (search.skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
 
     def _single_path_reason(self, path: str, directory: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -72,25 +73,29 @@ def _splits_into_files(label: str, directory: str) -> bool:
     )
 
 
-def scan_directory(
-    root: str,
-    directory: str,
-    inside: Callable[[str], bool],
-    under: Sequence[str] = (),
-    *,
-    vendored: bool = True,
-    skip_ignored: bool = False,
-    lenient: bool = False,
-) -> DirectoryScan:
-    """Scan `root`, or the paths `under` it, for a command that runs in `directory`. `inside`: whether a real path
-    belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders. With it, or
-    `lenient`, a tree that is too large counts as complete, so that not every search there needs approval."""
+class FolderSearch(NamedTuple):
+    """The files below a folder that a recursive command reads."""
+
+    under: tuple[str, ...] = ()
+    """Names in it; () for all of them."""
+    vendored: bool = True
+    """Those in third-party folders, too."""
+    skip_ignored: bool = False
+    """None in hidden folders."""
+    lenient: bool = False
+    """A tree that is too large counts as complete, as it does with `skip_ignored`: not every search there needs approval."""
+
+
+def scan_directory(root: str, directory: str, inside: Callable[[str], bool], search: FolderSearch) -> DirectoryScan:
+    """Scan `root` for a command that runs in `directory`. `inside`: whether a real path belongs to the workspace."""
+    vendored, skip_ignored = search.vendored, search.skip_ignored
+    bounded = skip_ignored or search.lenient
     links: list[str] = []
     folder_links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []
     seen = checked = 0
-    pending = [os.path.join(root, top) if top != "." else root for top in under] or [root]
+    pending = [os.path.join(root, top) if top != "." else root for top in search.under] or [root]
     while pending:
         folder = pending.pop()
         try:
@@ -100,10 +105,8 @@ def scan_directory(
         seen += len(entries)
         if len(secrets) > MAX_SECRETS:
             return DirectoryScan(complete=False)
-        if seen > (MAX_UNIGNORED_NAMES if skip_ignored or lenient else MAX_NAMES):
-            return DirectoryScan(
-                tuple(links), tuple(folder_links), tuple(secrets), tuple(odd), complete=skip_ignored or lenient
-            )
+        if seen > (MAX_UNIGNORED_NAMES if bounded else MAX_NAMES):
+            return DirectoryScan(tuple(links), tuple(folder_links), tuple(secrets), tuple(odd), complete=bounded)
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
             first = folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .context import AnalysisContext
+from .directory_scan import FolderSearch
 from .options import UNKNOWN_WORD, ProgramSpec, ProgramWord, read
 from .readonly_programs import word_set
 
@@ -132,7 +133,7 @@ def _exec_reason(
         results = FindResults(results.regular_files, (), ())
     if name in READS:
         under = [label for path in results.under for label in context.labels(path, directory)]
-        found = context.scan(directory, under, vendored=not results.regular_files)
+        found = context.scan(directory, FolderSearch(tuple(under), vendored=not results.regular_files))
         if reason := found.approval_reason(results.globs, links=not results.regular_files):
             return reason
     return inner([ProgramWord("./x") if arg.text == "{}" else arg for arg in command])

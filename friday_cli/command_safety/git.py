@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from friday_cli.core.permissions.dangerous import is_secret
 
 from .context import AnalysisContext
+from .directory_scan import FolderSearch
 from .options import ProgramArguments, ProgramSpec, ProgramWord, read
 
 _SHOWING = (
@@ -222,10 +223,12 @@ def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisConte
             return f"{word.text} may hold secrets"
     if name == "grep" and parsed.has("--untracked", "--no-exclude-standard"):
         under = context.searched_labels(parsed.paths, directory)
-        if reason := context.scan(directory, under, vendored=False).approval_reason((), links=False):
+        if reason := context.scan(directory, FolderSearch(tuple(under), vendored=False)).approval_reason(
+            (), links=False
+        ):
             return reason
     if name == "grep" and not parsed.has("--cached"):  # git reads tracked names below a link to a folder
-        found = context.scan(directory, (), lenient=True)
+        found = context.scan(directory, FolderSearch(lenient=True))
         if reason := found.approval_reason((), links=False, secrets=False, follows=True):
             return reason
     names = [arg.text for arg in parsed.operands]

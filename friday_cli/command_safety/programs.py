@@ -11,6 +11,7 @@ from friday_cli.core.permissions.dangerous import is_secret
 
 from . import embedded_languages, git
 from .context import AnalysisContext
+from .directory_scan import FolderSearch
 from .options import ProgramArguments, ProgramSpec, ProgramWord, read
 from .readonly_programs import BUILTINS, SHORT_VERSIONS, SPECS, VERSIONED, word_set
 
@@ -207,31 +208,37 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
     included = tuple(w.text for option, w in parsed.options if option == "--include" and w is not None)
     under = context.searched_labels(parsed.paths, directory)
     if rg:
-        for globs, skip_ignored, lenient in _rg_searches(parsed):
-            found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
+        for globs, search in _rg_searches(parsed):
+            found = context.scan(directory, search._replace(under=tuple(under)))
             if reason := found.approval_reason(globs, links=False):
                 return reason
         return ""
     links = compares and not parsed.has("--no-dereference")
-    return context.scan(directory, under, vendored=links).approval_reason(included, links=links, follows=links)
+    found = context.scan(directory, FolderSearch(tuple(under), vendored=links))
+    return found.approval_reason(included, links=links, follows=links)
 
 
-def _rg_searches(parsed: ProgramArguments) -> list[tuple[tuple[str, ...], bool, bool]]:
-    """What rg searches: file name patterns (empty: all files), whether it skips hidden and ignored files, and whether
-    all patterns are for source files. A file that matches a pattern of `-g` is searched although it is hidden or ignored,
-    one that matches a type although it is hidden."""
+_NO_VENDORED = FolderSearch(vendored=False)
+
+
+def _rg_searches(parsed: ProgramArguments) -> list[tuple[tuple[str, ...], FolderSearch]]:
+    """What rg searches: file name patterns (empty: all files), and how it goes through a folder, leniently where all patterns are for
+    source files. A file that matches a pattern of `-g` is searched although it is hidden or ignored, one that matches a type
+    although it is hidden."""
     words = [(option, word.text) for option, word in parsed.options if word is not None]
     types = [text for option, text in words if option in ("-t", "--type")]
     globs = [text for option, text in words if option in ("-g", "--glob", "--iglob") and not text.startswith("!")]
     skip_ignored = not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
     if types and not globs and not (_SOURCES | _DATA).issuperset(types):
-        return [((), False, False)]
+        return [((), _NO_VENDORED)]
     if types and not globs:
-        return [(_TYPED, False, True), *([] if _SOURCES.issuperset(types) else [((), skip_ignored, False)])]
+        whole = [] if _SOURCES.issuperset(types) else [((), _NO_VENDORED._replace(skip_ignored=skip_ignored))]
+        return [(_TYPED, _NO_VENDORED._replace(lenient=True)), *whole]
     lenient = all(
         re.fullmatch(r"(?:.*/)?\*\.(\w+)", text, re.S) and text.rpartition(".")[2] in _SOURCES for text in globs
     )
-    return [(tuple(globs), skip_ignored and not globs, bool(globs) and lenient)]
+    search = FolderSearch((), vendored=False, skip_ignored=skip_ignored and not globs, lenient=bool(globs) and lenient)
+    return [(tuple(globs), search)]
 
 
 def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pipe_input: PipeInput) -> str:
@@ -262,7 +269,7 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
             pipe_input = PipeInput(True)
         under = [label for path in pipe_input.under for label in context.labels(path, directory)]
         vendored, links = split_on_blanks or not pipe_input.regular_files, reads and not pipe_input.regular_files
-        tree = context.scan(directory, under, vendored=vendored, skip_ignored=pipe_input.skip_ignored)
+        tree = context.scan(directory, FolderSearch(tuple(under), vendored, pipe_input.skip_ignored))
         secrets = reads and not pipe_input.checked
         if reason := tree.approval_reason(
             pipe_input.globs,
@@ -299,9 +306,9 @@ def pipe_output(argv: Sequence[ProgramWord], before: PipeInput) -> PipeInput:
         if isinstance(parsed, str):
             return PipeInput()
         searches = _rg_searches(parsed)
-        globs, skip_ignored, _ = searches[0] if len(searches) == 1 else ((), False, False)
+        globs, search = searches[0] if len(searches) == 1 else ((), _NO_VENDORED)
         paths = tuple(path.text for path in parsed.paths)
-        return PipeInput(certain, True, skip_ignored=skip_ignored, globs=globs, under=paths or (".",))
+        return PipeInput(certain, True, skip_ignored=search.skip_ignored, globs=globs, under=paths or (".",))
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
         return PipeInput(not any(word.startswith("--label") for word in words), True, checked=True)
     if (flags := _PASSES_NAMES_ON.get(name)) is None or not before.file_names:

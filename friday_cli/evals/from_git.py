@@ -39,76 +39,89 @@ class CommitTask(msgspec.Struct, frozen=True):
     check: TaskCheck
 
 
-async def tasks_of_commits(
-    repository: Path,
-    since: str,
-    settings: Settings,
-    env: Mapping[str, str],
-    *,
-    check: str,
-    setup: str = "",
-    most: int = 20,
-) -> AsyncIterator[CommitTask]:
-    """The newest commits that make a task, until `most` of them can be used; those that cannot come with their problem. Raises
-    FridayError."""
-    waiting, kept = await asyncio.to_thread(_candidates, repository, since, check, setup), 0
-    while waiting and kept < most:
-        some, waiting = waiting[: most - kept], waiting[most - kept :]
-        suite = Suite(repository.name, repository, tuple(some))
-        number = 0
-        async for found in check_suite(suite, settings, env):
-            kept += not found.problem
-            yield CommitTask(some[number], found)
-            number += 1
+class CommitSuite(msgspec.Struct, frozen=True):
+    """A suite that is made of the commits of a repository."""
 
+    repository: Path
+    since: str
+    """Only commits after this one; "" for all."""
+    check: str
+    """The command that decides; `{tests}` stands for the tests of a commit."""
+    setup: str
+    """Runs once for each task; "" for nothing."""
+    most: int
+    """Tasks that it has at most."""
 
-def write_suite(folder: Path, repository: Path, tasks: list[Task], *, check: str, setup: str) -> None:
-    """Write a suite. Raises UsageError where there is one already, OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "suite.toml").exists():
-        raise UsageError(f"{folder} has a suite already.", hint="Name another folder with --output, or remove it.")
-    defaults = {"repo": os.path.relpath(repository, folder), "check": [check], **({"setup": setup} if setup else {})}
-    (folder / "suite.toml").write_text(tomli_w.dumps(defaults), encoding="utf-8")
-    for task in tasks:
-        (folder / task.name).mkdir(exist_ok=True)
-        data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
-        (folder / task.name / "task.toml").write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
+    async def tasks(self, settings: Settings, env: Mapping[str, str]) -> AsyncIterator[CommitTask]:
+        """The newest commits that make a task, until enough of them can be used; those that cannot come with their problem.
+        Raises FridayError."""
+        waiting, kept = await asyncio.to_thread(self._candidates), 0
+        while waiting and kept < self.most:
+            some, waiting = waiting[: self.most - kept], waiting[self.most - kept :]
+            suite = Suite(self.repository.name, self.repository, tuple(some))
+            number = 0
+            async for found in check_suite(suite, settings, env):
+                kept += not found.problem
+                yield CommitTask(some[number], found)
+                number += 1
 
+    def write(self, folder: Path, tasks: list[Task]) -> None:
+        """Write the suite. Raises UsageError where there is one already, OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "suite.toml").exists():
+            raise UsageError(f"{folder} has a suite already.", hint="Name another folder with --output, or remove it.")
+        defaults = {"repo": os.path.relpath(self.repository, folder), "check": [self.check]}
+        defaults |= {"setup": self.setup} if self.setup else {}
+        (folder / "suite.toml").write_text(tomli_w.dumps(defaults), encoding="utf-8")
+        for task in tasks:
+            (folder / task.name).mkdir(exist_ok=True)
+            data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
+            (folder / task.name / "task.toml").write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
 
-def _candidates(repository: Path, since: str, check: str, setup: str) -> list[Task]:
-    span = f"{since}..HEAD" if since else "HEAD"
-    try:
-        listed = git(
-            repository, "log", "--no-merges", f"--max-count={READ}", "--format=%H %P", "--end-of-options", span, "--"
+    def _candidates(self) -> list[Task]:
+        span = f"{self.since}..HEAD" if self.since else "HEAD"
+        try:
+            listed = git(
+                self.repository,
+                "log",
+                "--no-merges",
+                f"--max-count={READ}",
+                "--format=%H %P",
+                "--end-of-options",
+                span,
+                "--",
+            )
+        except FridayError:
+            raise UsageError(f"{self.since or 'HEAD'} is not a commit of {self.repository}.") from None
+        found = []
+        for line in listed.decode().splitlines():
+            commit, *parents = line.split()
+            if len(parents) == 1 and (task := self._task(commit, parents[0])) is not None:
+                found.append(task)
+        return found
+
+    def _task(self, commit: str, parent: str) -> Task | None:
+        """The task that a commit makes, None if it makes none."""
+        rows = git(self.repository, "diff-tree", "-r", "-z", "--numstat", "--no-renames", parent, commit).split(b"\0")[
+            :-1
+        ]
+        changed = {}
+        for row in rows:
+            added, removed, name = row.decode("utf-8", "surrogateescape").split("\t")
+            changed[name] = None if added == "-" else int(added) + int(removed)
+        lines = sum(count or 0 for count in changed.values())
+        tests = [name for name in changed if _TESTS.search(name)]
+        code = [name for name in changed if name not in tests and not _NO_CODE.search(name)]
+        if not tests or not code or lines > LARGEST or None in changed.values():
+            return None
+        there = git(self.repository, "ls-tree", "-z", "--name-only", "-r", commit, "--", *tests).split(b"\0")[:-1]
+        hidden = [name for name in tests if os.fsencode(name) in there and name.isprintable()]
+        text = sanitize(git(self.repository, "show", "-s", "--format=%B", commit).decode("utf-8", "replace"))
+        text = _TRAILER.sub("", text).strip()
+        if not hidden or not text:
+            return None
+        words = re.sub(r"[^a-z0-9]+", "-", text.splitlines()[0].lower()).strip("-")[:40].strip("-")
+        name = f"{commit[:8]}-{words}".strip("-")
+        return Task(
+            name, text, repo=".", commit=parent, reference=commit, hidden=hidden, check=[self.check], setup=self.setup
         )
-    except FridayError:
-        raise UsageError(f"{since or 'HEAD'} is not a commit of {repository}.") from None
-    found = []
-    for line in listed.decode().splitlines():
-        commit, *parents = line.split()
-        if len(parents) == 1 and (task := _task(repository, commit, parents[0], check, setup)) is not None:
-            found.append(task)
-    return found
-
-
-def _task(repository: Path, commit: str, parent: str, check: str, setup: str) -> Task | None:
-    """The task that a commit makes, None if it makes none."""
-    rows = git(repository, "diff-tree", "-r", "-z", "--numstat", "--no-renames", parent, commit).split(b"\0")[:-1]
-    changed = {}
-    for row in rows:
-        added, removed, name = row.decode("utf-8", "surrogateescape").split("\t")
-        changed[name] = None if added == "-" else int(added) + int(removed)
-    lines = sum(count or 0 for count in changed.values())
-    tests = [name for name in changed if _TESTS.search(name)]
-    code = [name for name in changed if name not in tests and not _NO_CODE.search(name)]
-    if not tests or not code or lines > LARGEST or None in changed.values():
-        return None
-    there = git(repository, "ls-tree", "-z", "--name-only", "-r", commit, "--", *tests).split(b"\0")[:-1]
-    hidden = [name for name in tests if os.fsencode(name) in there and name.isprintable()]
-    text = sanitize(git(repository, "show", "-s", "--format=%B", commit).decode("utf-8", "replace"))
-    text = _TRAILER.sub("", text).strip()
-    if not hidden or not text:
-        return None
-    words = re.sub(r"[^a-z0-9]+", "-", text.splitlines()[0].lower()).strip("-")[:40].strip("-")
-    name = f"{commit[:8]}-{words}".strip("-")
-    return Task(name, text, repo=".", commit=parent, reference=commit, hidden=hidden, check=[check], setup=setup)

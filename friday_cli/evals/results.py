@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -14,6 +14,7 @@ from friday_cli.map.store import BatchRow, MapStore
 
 from . import statistics
 from .arm import run_again
+from .options import EvalOptions
 from .statistics import Comparison, Interval, Outcomes
 from .trial import TrialRecord
 
@@ -138,21 +139,22 @@ class EvalResults(msgspec.Struct, frozen=True):
 def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
     """What the trials of an eval say."""
     job = batch.job
-    names: Mapping[str, str] = job.options["arms"]
+    options = EvalOptions.of(job)
+    names, seed = options.arms, options.seed
     arms = tuple(_arm(name, flags, [row for row in rows if row.arm == name]) for name, flags in names.items())
     again = {name: first for name in names if (first := run_again(names, name))}
     pairs = list(combinations((arm for arm in arms if arm.name not in again), 2))
     twins = [(a, b) for a, b in combinations(arms, 2) if again.get(b.name) == a.name]
-    compared = [statistics.compare(a.outcomes, b.outcomes, seed=job.options["seed"]) for a, b in (*pairs, *twins)]
+    compared = [statistics.compare(a.outcomes, b.outcomes, seed=seed) for a, b in (*pairs, *twins)]
     compared[: len(pairs)] = statistics.holm(compared[: len(pairs)])
     pairs += twins
-    ratios = [statistics.ratio(a.costs, b.costs, seed=job.options["seed"]) for a, b in pairs]
+    ratios = [statistics.ratio(a.costs, b.costs, seed=seed) for a, b in pairs]
     found = zip(pairs, compared, ratios, strict=True)
     return EvalResults(
         id=batch.id,
         suite=job.items,
         tasks=len({row.task for row in rows}),
-        trials=job.options["trials"],
+        trials=options.trials,
         spent=batch.spent,
         cap=job.cost,
         reason=batch.reason,

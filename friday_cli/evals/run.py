@@ -24,6 +24,7 @@ from friday_cli.map.store import BatchRow, MapStore
 
 from .arm import Arm, PreparedArm, prepare_arm
 from .commands import ConfinedCommands
+from .options import EvalOptions
 from .results import TrialRow, trial_rows
 from .statistics import FEWEST, smallest_difference
 from .suite import Suite
@@ -31,14 +32,6 @@ from .trial import TRIES, Trial, TrialEngine, eval_folder, remove_old
 
 PROMPT = 8_000
 """Tokens of the first request of a trial, as an estimate for its smallest cap."""
-
-
-def eval_job(
-    folder: str, suite: str, arms: Mapping[str, str], *, trials: int, cost: float | None, parallel: int, seed: int
-) -> MapJob:
-    """An eval as a batch. `arms` are their flags by name."""
-    options = {"arms": dict(arms), "trials": trials, "seed": seed}
-    return MapJob(folder, "eval", "eval", suite, "", cost, parallel=parallel, options=options)
 
 
 class EvalRun:
@@ -57,6 +50,7 @@ class EvalRun:
         rescore: bool = False,
     ) -> None:
         self._job, self._suite, self._arms, self._store, self._frontend = job, suite, arms, store, frontend
+        self._options = EvalOptions.of(job)
         self._rescore = rescore
         self._env = os.environ
         self._engine: TrialEngine | None = None
@@ -113,9 +107,9 @@ class EvalRun:
     def _trials(self, arms: Sequence[PreparedArm], works: Mapping[str, str]) -> list[Trial]:
         """All trials: in blocks of a task and a number, in which the arms come in random order, so that a bad hour hits all of
         them. `works`: what was done already, by label."""
-        chance = random.Random(self._job.options["seed"])
+        chance = random.Random(self._options.seed)
         found: list[Trial] = []
-        for number in range(1, self._job.options["trials"] + 1):
+        for number in range(1, self._options.trials + 1):
             for task in self._suite.tasks:
                 block = [Trial.of(task, self._suite, arm, number, works) for arm in arms]
                 chance.shuffle(block)
@@ -125,7 +119,7 @@ class EvalRun:
     def _caps(self, arm: PreparedArm) -> tuple[Cap, Cap]:
         """What a trial of an arm may spend, and the least that one can start with. Raises UsageError."""
         job = self._job
-        count = len(self._suite.tasks) * len(self._arms) * job.options["trials"]
+        count = len(self._suite.tasks) * len(self._arms) * self._options.trials
         given = replace(job, item_cost=arm.arm.max_cost)
         return plan.item_caps(given, arm.provider, count, PROMPT, Cap())
 
@@ -189,9 +183,9 @@ class EvalRun:
 
     async def _plan(self, left: int) -> str:
         job, tasks = self._job, len(self._suite.tasks)
-        count = tasks * len(self._arms) * job.options["trials"]
+        count = tasks * len(self._arms) * self._options.trials
         text = (
-            f"{pluralize(tasks, 'task')} x {pluralize(len(self._arms), 'arm')} x {pluralize(job.options['trials'], 'trial')}"
+            f"{pluralize(tasks, 'task')} x {pluralize(len(self._arms), 'arm')} x {pluralize(self._options.trials, 'trial')}"
             f" = {pluralize(count, 'session')}"
         )
         text += f", {left:,} of them to be run" if left < count else ""
@@ -202,7 +196,7 @@ class EvalRun:
         return text + (f", cap {dollars(job.cost)}" if job.cost is not None else "")
 
     def _power(self) -> str:
-        tasks, trials = len(self._suite.tasks), self._job.options["trials"]
+        tasks, trials = len(self._suite.tasks), self._options.trials
         if len(self._arms) < 2:
             return ""
         if tasks < FEWEST:

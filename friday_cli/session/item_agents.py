@@ -52,7 +52,7 @@ class ItemEnd(msgspec.Struct, frozen=True):
 
 class ItemAgents:
     """Children of the main agent of a session; `id` is that of the session. `open` makes a session for them, whose main agent
-    is a caller with `work`, which keeps its run open. In a session that exists `close` is None, and `call` is the call that they
+    is a caller with `work`, which keeps its run open. In a session that exists `opened` is None, and `call` is the call that they
     are started by."""
 
     def __init__(
@@ -61,17 +61,16 @@ class ItemAgents:
         tree: SubagentTree,
         factory: AgentFactory,
         *,
-        close: Callable[[], Awaitable[None]] | None = None,
+        opened: SessionParts | None = None,
         call: str = "",
-        parts: SessionParts | None = None,
         title: str = "",
     ) -> None:
         self.id = session
         self.call = call
         self._tree, self._factory, self._isolation = tree, factory, factory.shared.isolation
-        self._close = close
         self._root = tree.root
-        self._opened = parts
+        self._opened = opened
+        self._session = None if opened is None else Session(opened)
         self._title = title  # "" once the main agent runs
         self._owned: list[Ownership] = []
 
@@ -80,14 +79,7 @@ class ItemAgents:
         """Open a session. Its main agent, which every item's agent is a child of, runs from the first item on. Raises
         FridayError."""
         parts = await open_session(options, env)
-        return cls(
-            parts.storage.id,
-            parts.tree,
-            parts.factory,
-            close=Session(parts).close,
-            parts=parts,
-            title=title,
-        )
+        return cls(parts.storage.id, parts.tree, parts.factory, opened=parts, title=title)
 
     @property
     def can_isolate(self) -> bool:
@@ -204,7 +196,7 @@ class ItemAgents:
         agent, worktree = node.agent, isolation.of(node.path)
         branch = worktree.metadata.branch if worktree is not None and worktree.open and worktree.files else ""
         end = ItemEnd(node.path, node.outcome, agent.tree_usage, agent.slot.clock.elapsed, agent.receipt, branch)
-        if self._close is not None:
+        if self._opened is not None:
             self._root.forget_receipt()  # the batch keeps a receipt for each item
         return end
 
@@ -242,7 +234,7 @@ class ItemAgents:
 
     async def stop(self) -> None:
         """Stop all agents of the items."""
-        if self._close is not None:
+        if self._opened is not None:
             await self._tree.stop("a")
             return
         mine = [node.path for node in self._tree.running("a") if node.spec.batch == self.call]
@@ -250,7 +242,7 @@ class ItemAgents:
 
     async def close(self) -> None:
         """Close the session that was opened for the agents, after the main agent's run, whose `work` is done."""
-        if self._close is None:
+        if self._session is None:
             return
         if not self._title:
             await self._tree.node("a").finished()
@@ -258,7 +250,7 @@ class ItemAgents:
             ownership.release()
         if self._owned:
             await self._parts.storage.store.reconcile()  # their main agents have no end
-        await self._close()
+        await self._session.close()
 
     @property
     def _parts(self) -> SessionParts:

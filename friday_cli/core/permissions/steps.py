@@ -215,7 +215,7 @@ def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> Per
         found = [
             decide_by_own_rights(rights, RuleInput(tool, "write", step.writes))
             for tool in TOOLS.spellings("write", pattern=True)
-            if rights.has(tool)
+            if rights.allowlist.has(tool)
         ]
         if found:
             return strictest(found)
