@@ -309,6 +309,6 @@ def _collected(provider: BatchedProvider, result: BatchResult) -> Collected:
         for chunk in provider.chunks(request, result.document):
             usage = chunk.usage if isinstance(chunk, ReplyDone) else usage
     except ProviderError as error:  # the agent that reads it gets the same error
-        usage = error.usage if isinstance(error.usage, Usage) else usage
+        usage = error.usage or usage
     reply = msgspec.json.encode(result.document).decode()
     return Collected(result.custom_id, "done", reply, usage=usage)

@@ -36,7 +36,7 @@ MUTANTS: dict[str, Seed] = {
         "isinstance(chunk, ReplyDone) and (agent.turn, reply._attempt) != (2, 1)",
     ),
     "a reply that was cut is free": changed(
-        "_Attempt._read_stream", "error.usage = self.usage", "self.usage = Usage()"
+        "_Attempt._read_stream", "self._usage_so_far() if error.usage is None else ANY", "Usage()"
     ),
 }
 

@@ -105,10 +105,9 @@ class ModelCall:
         agent, services, patience = self.agent, self.services, self._patience
         offline_s = services.policy.offline_s if self._other_fallback is None else FALLBACK_AFTER_S
         limiter = services.rate_limiter(agent.conversation.provider.rate_limit_key)
-        error, wait = patience.after(limiter, error, offline_s)
-        usage = error.usage if isinstance(error.usage, Usage) else Usage()
+        error, wait = patience.after(limiter, error, offline_s, paid=attempt.usage.billed > 0)
         received = "" if self.quiet else attempt.reply.text
-        failed = AttemptFailed(self.attempts, error.kind, str(error), wait, usage, received)
+        failed = AttemptFailed(self.attempts, error.kind, str(error), wait, attempt.usage, received)
         await services.log.emit(agent.path, failed)
         if wait is None:
             why = "does not answer" if error.transient else _FALLS_BACK.get(error.kind, "")
@@ -293,10 +292,7 @@ class _Attempt:
                     raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
         except ProviderError as error:
             reply.keep()
-            self.usage = self._priced(
-                self._believed(error.usage) if isinstance(error.usage, Usage) else self._usage_so_far()
-            )
-            error.usage = self.usage
+            self.usage = self._priced(self._usage_so_far() if error.usage is None else self._believed(error.usage))
             raise
         except asyncio.CancelledError:
             reply.keep()

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 
 from ..protocol.errors import ProviderError
-from ..protocol.messages import Usage
 from .rate_limit import RETRY_AFTER_MOST_S, RateLimiter
 
 CROWDED = frozenset(("rate", "overloaded"))
@@ -65,17 +64,18 @@ class RetryPolicy:
             self._served_before = limiter.served
         return self._errors > RETRIES["server"] and self._served_before != limiter.served
 
-    def after(self, limiter: RateLimiter, error: ProviderError, offline_s: float) -> tuple[ProviderError, float | None]:
+    def after(
+        self, limiter: RateLimiter, error: ProviderError, offline_s: float, *, paid: bool
+    ) -> tuple[ProviderError, float | None]:
         """The failure as it is reported, and the seconds until the next try; None for no retry. `offline_s`: the longest
-        time without a connection."""
+        time without a connection. `paid`: the request cost tokens."""
         if error.status >= 500 and self._is_its_own(limiter):
             return (error.but(kind="server") if error.kind == "network" else error), None
         if error.kind == "network":
-            return error, self._until_connected(limiter, error, offline_s)
+            return error, self._until_connected(limiter, error, offline_s, paid=paid)
         kind, crowded = error.kind, error.kind in CROWDED
         self._crowded = self._crowded or crowded
-        free = not (isinstance(error.usage, Usage) and error.usage.billed)
-        if crowded and self._passed_over(limiter) and free:
+        if crowded and self._passed_over(limiter) and not paid:
             self._passed += 1
             self._waited = 0.0
         else:
@@ -92,8 +92,10 @@ class RetryPolicy:
         self._waited += wait
         return error, wait
 
-    def _until_connected(self, limiter: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
-        self._failures["network"] += isinstance(error.usage, Usage) and error.usage.billed > 0
+    def _until_connected(
+        self, limiter: RateLimiter, error: ProviderError, offline_s: float, *, paid: bool
+    ) -> float | None:
+        self._failures["network"] += paid
         self._dropped += self._passed_over(limiter)
         if self._failures["network"] > RETRIES["network"] or self._dropped > DROPS:
             return None

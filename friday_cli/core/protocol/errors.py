@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .messages import Usage
 
 
 class FridayError(Exception):
@@ -96,9 +99,7 @@ TRANSIENT: frozenset[str] = frozenset(
 
 
 class ProviderError(FridayError):
-    """A model request failed. A provider's stream raises no other exception. `retry_after` is in seconds, `status` is
-    the HTTP status (0 for none). `usage` is that of the failed attempt (a `core.protocol.messages.Usage`), None when it
-    is not known."""
+    """A model request failed. A provider's stream raises no other exception."""
 
     def __init__(
         self,
@@ -108,23 +109,26 @@ class ProviderError(FridayError):
         hint: str = "",
         status: int = 0,
         retry_after: float | None = None,
-        usage: object = None,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.kind: ErrorKind = kind
         self.status = status
+        """The HTTP status; 0 for none."""
         self.retry_after = retry_after
+        """Seconds."""
         self.usage = usage
+        """What the service counts for the failed attempt, as the provider knows it; None if it does not."""
 
-    def but(self, *, kind: ErrorKind | None = None, hint: str = "") -> ProviderError:
-        """The same failure with another kind or hint."""
+    def but(self, *, kind: ErrorKind | None = None, hint: str = "", usage: Usage | None = None) -> ProviderError:
+        """The same failure with another kind, hint or usage."""
         other = type(self)(
             kind or self.kind,
             self.message,
             hint=hint or self.hint,
             status=self.status,
             retry_after=self.retry_after,
-            usage=self.usage,
+            usage=usage or self.usage,
         )
         return other.with_traceback(self.__traceback__)
 

@@ -81,9 +81,11 @@ class BatchedProvider:
         try:
             *shown, done = self._provider.whole(request, document)
         except ProviderError as error:
-            if isinstance(error.usage, Usage):
-                error.usage = msgspec.structs.replace(error.usage, cost_usd=self.cost(error.usage), collected=True)
-            raise
+            if (usage := error.usage) is None:
+                raise
+            raise error.but(
+                usage=msgspec.structs.replace(usage, cost_usd=self.cost(usage), collected=True)
+            ) from error.__cause__
         if isinstance(done, ReplyDone):
             usage = done.usage
             tier = dict_in(document.get("usage")).get("service_tier") or document.get("service_tier")

@@ -20,8 +20,8 @@ async def explained(error: ProviderError, endpoint: Endpoint, model: str) -> Pro
     """The error with a hint: models with a similar name where `model` was not found; for an empty response that of a full context, since
     llama-cpp-python's server sends nothing then."""
     if error.kind == "not_found":
-        error.hint = f"{_suggestion(await _list(endpoint), endpoint, model)} {error.hint}".strip()
-    elif error.usage is None and endpoint.is_loopback and any(r.get("owned_by") == "me" for r in await _list(endpoint)):
+        return error.but(hint=f"{_suggestion(await _list(endpoint), endpoint, model)} {error.hint}".strip())
+    if error.usage is None and endpoint.is_loopback and any(r.get("owned_by") == "me" for r in await _list(endpoint)):
         message = f"{endpoint.service} sent an empty response: the conversation is larger than its context."
         hint = "Start llama-cpp-python with a larger context, such as --n_ctx 32768."
         return ProviderError("context", message, hint=hint)

@@ -167,10 +167,13 @@ class ServiceProvider(ABC):
             chunks = list(reply.feed(document))
             done = reply.finish()
         except Exception as error:
-            failed = from_exception(self._endpoint, error)
-            failed.usage = failed.usage or reply.usage()
-            raise failed from (None if failed is error else error)
+            raise self._failure(error, reply) from error
         return [*chunks, msgspec.structs.replace(done, usage=self._pricing.priced(done.usage))]
+
+    def _failure(self, error: Exception, reply: ReplyStream) -> ProviderError:
+        """The failure of a reply, with its usage so far."""
+        failed = from_exception(self._endpoint, error)
+        return failed.but(usage=failed.usage or reply.usage())
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`, in the tier that served it; None if the price is not known."""
@@ -229,14 +232,14 @@ class ServiceProvider(ABC):
                     raise
             done = reply.finish()
         except Exception as error:
-            failed = from_exception(self._endpoint, error)
-            usage = failed.usage or reply.usage()
-            failed.usage = self._pricing.priced(usage) if isinstance(usage, Usage) else None
+            failed = self._failure(error, reply)
+            if failed.usage is not None:
+                failed = failed.but(usage=self._pricing.priced(failed.usage))
             if failed.kind in ("empty", "not_found"):
                 from .listed_models import explained  # most requests do not fail
 
                 failed = await explained(failed, self._endpoint, self.model)
-            raise failed from (None if failed is error else error)
+            raise failed from error
         usage = self._pricing.priced(done.usage)
         if (note := self._pricing.tiers.note(self._endpoint.service, usage.tier)) != self._tier_note:
             self._tier_note = note
