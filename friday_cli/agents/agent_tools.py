@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from friday_cli.config.settings import DelegationSettings
-from friday_cli.core.limits.forecast import PastRun, forecast
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.core.protocol.errors import FridayError, StoreError
 from friday_cli.core.protocol.events import Notice, ToolSpec
-from friday_cli.core.protocol.forecast import Forecast
-from friday_cli.core.protocol.limits import Limits
-from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import ASK_USER
-from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import CODE, TOOLS
-from friday_cli.extensions.profiles import Profile, Profiles
+from friday_cli.extensions.profiles import Profile
 from friday_cli.store.memory import StoredMemory
 from friday_cli.tools import documents
 
 from .blueprint import NewAgent
-from .child_limits import child_limits
-from .provider_pool import ProviderPool
-from .shared_resources import PastRuns, SharedResources
+from .shared_resources import SharedResources
 from .small_window import listed_tools
 from .spawn_limits import SpawnLimiter
 from .start_notices import missing_tool_notices
@@ -49,7 +38,7 @@ from .tool_sources import (
 
 class AgentTools:
     """Makes tools. `memory_store` is what the memory tools read and write, `own` are the
-    tools of the program that opened it."""
+    tools of the program that opened it. `batch_tool` makes the tool for batches; None where there are none."""
 
     def __init__(
         self,
@@ -58,6 +47,7 @@ class AgentTools:
         memory_store: StoredMemory,
         own: Sequence[Tool] = (),
         surroundings: Surroundings = LIVE,
+        batch_tool: Callable[[SubagentTree], Tool] | None = None,
     ) -> None:
         self.shared = shared
         self._own, self._surroundings = own, surroundings
@@ -67,20 +57,16 @@ class AgentTools:
         self._schemas = KeptSchemas(shared.providers.env)
         self._missed = set[str]()
         """The tools of which the person was told that they are not available here."""
-        services, profiles, providers = shared.services, shared.profiles, shared.providers
-        delegation = shared.settings.agents.delegation
-        self.highest_cost = partial(highest_cost, delegation, profiles, providers)
-        self.forecast = partial(forecast_of, profiles, providers, shared.past_runs)
-        limiter = SpawnLimiter(services, delegation, self.highest_cost)
-        self.batch = BatchSource()
+        services, delegation = shared.services, shared.settings.agents.delegation
+        limiter = SpawnLimiter(services, delegation, shared.estimates.highest_cost)
         self.skills = SkillSource(shared.skills, limiter)
         """The tool for skills: given last, since it lists those that the rights of the agent allow."""
         self._sources: tuple[ToolSource, ...] = (
-            ModelSearchSource(services, providers),
+            ModelSearchSource(services, shared.providers),
             ProfileSelection(),
             self.server_helpers,
-            DelegationSource(services, shared.isolation, delegation, limiter, self.forecast),
-            self.batch,
+            DelegationSource(services, shared.isolation, delegation, limiter, shared.estimates.forecast),
+            BatchSource(batch_tool),
             ResultSource(),
         )
         """In the order in which they give tools. The selection lets in what stands before it."""
@@ -138,33 +124,3 @@ class AgentTools:
         this agent."""
         texts = (source.instructions_for(agent, tools) for source in self._sources)
         return "\n\n".join(filter(None, (system, *texts))) if system else system
-
-
-def highest_cost(
-    delegation: DelegationSettings, profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate
-) -> float | None:
-    """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written. None
-    if the price is unknown."""
-    profile = profiles.found.get(estimate.profile)
-    tokens = child_limits(profile, delegation, Limits(estimate.max_tokens)).tokens or 0
-    return _provider_of(profiles, providers, estimate).cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
-
-
-async def forecast_of(
-    profiles: Profiles, providers: ProviderPool, past_runs: PastRuns, estimate: SpawnEstimate, size: int
-) -> Forecast:
-    """What a sub-agent with a task of `size` characters usually uses."""
-    provider = _provider_of(profiles, providers, estimate)
-    model = f"{provider.name}/{provider.model}"
-    past: Sequence[PastRun] = ()
-    with suppress(StoreError):  # a forecast that cannot be made stops no work
-        past = await past_runs(estimate.profile, model)
-    return forecast(estimate.profile, model, past, size)
-
-
-def _provider_of(profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate) -> Provider:
-    profile = profiles.found.get(estimate.profile)
-    if profile is not None:
-        with suppress(FridayError):  # an unusable model is reported when the agent is started
-            return providers.for_child(estimate.above, profile)[0]
-    return estimate.above

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from friday_cli.config import Settings
 from friday_cli.core.agent.agent import Services
-from friday_cli.core.limits.forecast import PastRun
 from friday_cli.extensions.profiles import Profiles
 
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .skills import SessionSkills
+from .spawn_estimates import SpawnEstimates
 
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
 
     from .code_checks import CodeChecks
-
-PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
-"""Returns the earlier delegations that a forecast for a profile on a model is made from."""
 
 
 class SharedResources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -34,7 +30,7 @@ class SharedResources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     settings: Settings
     profiles: Profiles
     skills: SessionSkills
-    past_runs: PastRuns
+    estimates: SpawnEstimates
     code: CodeChecks | None = None
     """What asks the language servers of the session; None where there are none."""
     servers: ServerPool | None = None

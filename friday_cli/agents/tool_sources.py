@@ -179,14 +179,13 @@ class DelegationSource(ToolSource):
 class BatchSource(ToolSource):
     """The tool for batches, of a main agent that may delegate."""
 
-    def __init__(self) -> None:
-        self.make: Callable[[SubagentTree], Tool] | None = None
-        """Makes it; None where there are no batches."""
+    def __init__(self, make: Callable[[SubagentTree], Tool] | None) -> None:
+        self._make = make
 
     def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
-        if self.make is None or agent.inherited is not None or not agent.targets:
+        if self._make is None or agent.inherited is not None or not agent.targets:
             return tools
-        return {**tools, MAP_TASKS: self.make(agent.tree)}
+        return {**tools, MAP_TASKS: self._make(agent.tree)}
 
 
 class ResultSource(ToolSource):

@@ -130,10 +130,10 @@ def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None,
 
 
 def map_tool(*given: Any, **more: Any) -> Any:
-    """Makes the tool for batches."""
-    from friday_cli.map.tool import tool_maker  # only where the setting is on
+    """The tool for batches of a main agent."""
+    from friday_cli.map.tool import BatchTool  # only where the setting is on
 
-    return tool_maker(*given, **more)
+    return BatchTool(*given, **more).tool()
 
 
 def _put(values: dict[str, Any], option: Option, text: str) -> bool:

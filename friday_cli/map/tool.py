@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -235,10 +235,3 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
     end = f"All items as JSON lines: {kept} (fields item, state, result, error). `friday map status {batch.id}` has a receipt for each."
     display = TableDisplay(("item", "state", "what the harness saw"), tuple(rows))
     return Output(f"{head}\n{text}\n{end}", display, error=not counts.done)
-
-
-def tool_maker(
-    factory: AgentFactory, session: str, folder: Path, *, env: Mapping[str, str]
-) -> Callable[[SubagentTree], Tool]:
-    """The function that makes the tool for the main agent of a tree."""
-    return lambda tree: BatchTool(tree, factory, session, folder, env=env).tool()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,19 +23,22 @@ from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.agents.servers import open_servers
 from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.skills import SessionSkills
+from friday_cli.agents.spawn_estimates import SpawnEstimates, no_past_runs
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Hooks, Policy, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
-from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.permissions.approvals import ApprovalQueue
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
+from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
 from friday_cli.system.git_head import branch
@@ -74,237 +77,266 @@ class OwnedSession(msgspec.Struct, frozen=True):
 
 def build(options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
-    settings, env, around = context.settings, context.env, options.surroundings
-    storage = _storage(options, context, history, owned)
-    rules = _rules(options, context, history)
-    workspace = _workspace(options, context, storage)
-    providers = ProviderPool(settings, env, around)
-    code = _code_checks(context, storage.log, workspace)
-    services = _services(options, context, storage, workspace, providers, code)
-    programs = cache(partial(_programs, context, workspace))
-    shared = SharedResources(
-        services=services,
-        isolation=_isolation(options, context, services, storage.id),
-        providers=providers,
-        settings=settings,
-        profiles=context.profiles,
-        skills=SessionSkills(context.skills, services, context.profiles, workspace),
-        past_runs=around.live(storage.store.past_runs) or _no_past_runs,
-        code=code,
-        servers=open_servers(context.servers, programs, storage.log, output_chars=settings.tools.output_chars),
-    )
-    tools = _tools(options, context, storage, shared)
-    services.hooks = around.hooks(partial(_hooks, options, context, storage.id, tools, programs))
-    notes: list[str] = []
-    sub_agents = _sub_agents(options, context, history, storage.log, notes)
-    factory = _factory(options, context, workspace, tools, rules, sub_agents)
-    if settings.agents.delegation.batches and options.map_tool is not None:
-        tools.batch.make = options.map_tool(factory, storage.id, context.cwd, env=env)
-    known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
-    tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
-    tree.start(factory.build_root(tree, history.records))
-    return SessionParts(
-        storage=storage,
-        shared=shared,
-        workspace=workspace,
-        sandbox=context.sandbox,
-        tree=tree,
-        factory=factory,
-        rules=rules,
-        permissions=SessionPermissions(rules, storage.log, notes, services.approvals, context.project_servers),
-        notes=notes,
-        sub_agents=sub_agents,
-        changes=WorktreeChanges(tree, shared.isolation, services),
-        caller=options.caller,
-    )
+    return _Builder(options, context, history, owned).built()
 
 
-def _storage(options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> SessionStorage:
-    """Where the session is kept, with what sees each event before it is written."""
-    taint = taint_of(history)
-    telemetry = telemetry_of(context, owned.id, history)
-    ledger = owned.store.spending.ledger(owned.id, context.settings.budget.on_cap, options.now)
-    log = Log(
-        options.surroundings.live(owned.store.journal(owned.id, ledger)) or MemoryJournal(history.envelopes),
-        last=history.last,
-        earlier=history.envelopes,
-        now=options.now,
-        watch=watcher(taint, telemetry),
-    )
-    return SessionStorage(
-        id=owned.id,
-        store=owned.store,
-        ownership=owned.ownership,
-        log=log,
-        ledger=ledger,
-        since=history.last,
-        taint=taint,
-        telemetry=telemetry,
-    )
+class _Builder:
+    """Makes the parts of a session, each of them once, from those that it needs."""
 
+    def __init__(self, options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> None:
+        self._options, self._context, self._history, self._owned = options, context, history, owned
+        self._settings, self._env, self._around = context.settings, context.env, options.surroundings
+        self._log, self._id = self.storage.log, owned.id
+        self._notes: list[str] = []
 
-def _services(
-    options: Options,
-    context: OpenContext,
-    storage: SessionStorage,
-    workspace: LocalWorkspace,
-    providers: ProviderPool,
-    code: CodeChecks | None,
-) -> Services:
-    env, telemetry = context.env, storage.telemetry
-    return Services(
-        storage.log,
-        ApprovalQueue(storage.log, interactive=options.attended),
-        workspace,
-        _policy(options, context.settings, env),
-        options.rng,
-        storage.taint,
-        ledger=options.surroundings.live(storage.ledger),
-        code=options.surroundings.live(code),  # what servers said is in recorded results
-        supervisor=providers.supervisor(providers.get(context.choice)),
-        shared_rate_limit=lambda lane: options.surroundings.live(FileSharedRateLimit(lane, env)),
-        traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
-        trace=telemetry.traceparent if telemetry else None,
-    )
+    def built(self) -> SessionParts:
+        """All of them. What the person wrote is checked before anything is made of it."""
+        context, rules, services = self._context, self.rules, self.services
+        known = [agent_summary(record) for path, record in self._history.records.items() if path != "a"]
+        tree = SubagentTree(services, self.factory, known=known, left=left_behind(self._history.envelopes))
+        tree.start(self.factory.build_root(tree, self._history.records))
+        return SessionParts(
+            storage=self.storage,
+            shared=self.shared,
+            workspace=self.workspace,
+            sandbox=context.sandbox,
+            tree=tree,
+            factory=self.factory,
+            rules=rules,
+            permissions=SessionPermissions(rules, self._log, self._notes, services.approvals, context.project_servers),
+            notes=self._notes,
+            sub_agents=self.sub_agents,
+            changes=WorktreeChanges(tree, self.shared.isolation, services),
+            caller=self._options.caller,
+        )
 
+    # ---- what the engine stands on --------------------------------------------------
 
-def _code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks | None:
-    """What says of the changes of a session what they did to the code. None in a folder that is not trusted: language servers run its
-    code."""
-    if not (context.settings.lsp.enabled and context.trust.ok and context.trust.root == context.root):
-        return None
-    from .language_servers import code_checks
+    @cached_property
+    def storage(self) -> SessionStorage:
+        """Where the session is kept, with what sees each event before it is written."""
+        owned, options, history = self._owned, self._options, self._history
+        taint = taint_of(history)
+        telemetry = telemetry_of(self._context, owned.id, history)
+        ledger = owned.store.spending.ledger(owned.id, self._settings.budget.on_cap, options.now)
+        log = Log(
+            self._around.live(owned.store.journal(owned.id, ledger)) or MemoryJournal(history.envelopes),
+            last=history.last,
+            earlier=history.envelopes,
+            now=options.now,
+            watch=watcher(taint, telemetry),
+        )
+        return SessionStorage(
+            id=owned.id,
+            store=owned.store,
+            ownership=owned.ownership,
+            log=log,
+            ledger=ledger,
+            since=history.last,
+            taint=taint,
+            telemetry=telemetry,
+        )
 
-    return code_checks(context, log, workspace)
+    @cached_property
+    def rules(self) -> Rules:
+        """The rights of the main agent, with rules that were added before it is resumed. Raises UsageError for an invalid one."""
+        options, context = self._options, self._context
+        folders = (text_of(context.cwd), text_of(context.root))
+        rules = session_rules(
+            self._settings, allow=options.allow, deny=options.deny, foreign=context.project_servers, folders=folders
+        )
+        if (main := self._history.records.get("a")) is not None:
+            rules += [parse_rule(added.rule, added.decision) for added in main.rules]
+        return Rules(mode=self._mode, rules=rules, profile=options.profile or ROOT, folders=folders)
 
+    @property
+    def _mode(self) -> Mode:
+        return self._options.mode or self._settings.mode
 
-def _tools(options: Options, context: OpenContext, storage: SessionStorage, shared: SharedResources) -> AgentTools:
-    wide = context.settings.agents.delegation.context.brain_write_scope == "shared"
-    memory = storage.store.notes.for_session(text_of(context.root), storage.id, shared=wide)
-    own = options.program.tools if options.program else ()
-    return AgentTools(shared, memory_store=memory, own=own, surroundings=options.surroundings)
+    @cached_property
+    def workspace(self) -> LocalWorkspace:
+        """The folder of the session on this machine."""
+        store, tools = self._owned.store, self._settings.tools
+        host = CommandHost(
+            overflow_folder=None if store.in_memory else data_dir(self._env) / "spill" / self._id,
+            environ=self._env,
+            keep=tools.env_allow,
+            shown=tools.output_chars,
+            sandbox=sandbox_policy(self._settings, self._context.sandbox, self._env),
+        )
+        recorder = self._around.live(self._recorder)
+        return LocalWorkspace(self._context.cwd, host, extra=self._options.add_dirs, make_recorder=recorder)
 
-
-async def _no_past_runs(profile: str, model: str) -> Sequence[PastRun]:
-    """What forecasts of a replay are made from: its time stands still while a file is read."""
-    return ()
-
-
-def _factory(
-    options: Options,
-    context: OpenContext,
-    workspace: LocalWorkspace,
-    tools: AgentTools,
-    rules: Rules,
-    sub_agents: SubAgentChoice,
-) -> AgentFactory:
-    persona = context.profiles.get(options.profile) if options.profile else None
-    return AgentFactory(
-        shared=tools.shared,
-        tools=tools,
-        prompts=AgentPrompts(tools, _environment(options, context, workspace), context.instructions),
-        root=RootOptions(context.choice, persona, rules, workspace_found(context, options), options.caller),
-        overflow_folder=workspace.overflow.folder,
-        sub_agents=sub_agents,
-        driver=Drivers(tools.shared, workspace.overflow.folder, options.surroundings).of,
-    )
-
-
-def _sub_agents(
-    options: Options, context: OpenContext, history: EventHistory, log: Log, notes: list[str]
-) -> SubAgentChoice:
-    """The profiles that the main agent may delegate to. `notes` are for its model, with the next prompt."""
-    persona = context.profiles.get(options.profile) if options.profile else None
-    chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
-    return SubAgentChoice(context.profiles, persona, context.settings.agents.delegation, notes, chosen, log)
-
-
-def _programs(context: OpenContext, workspace: LocalWorkspace) -> ProjectPrograms:
-    """Which programs of the project may run."""
-    from friday_cli.agents.project_programs import ProjectPrograms  # most sessions have neither hooks nor servers
-
-    apart, unconfined = context.trust.root != context.root, context.settings.sandbox.kind == "none"
-    return ProjectPrograms(context.trust, workspace, context.env, apart=apart, unconfined=unconfined)
-
-
-def _hooks(
-    options: Options, context: OpenContext, session: str, tools: AgentTools, programs: Callable[[], ProjectPrograms]
-) -> Hooks | None:
-    """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
-    project, env, program = context.trust, context.env, options.program
-    names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
-    files = (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names))
-    if not files and (program is None or not (program.hooks or program.can_use)):
-        return None
-    from friday_cli.agents.hooks.setup import make_hooks
-
-    made, problems = make_hooks(project, env, tools, session=session, programs=programs(), program=program)
-    context.notices += (*problems,)
-    return made
-
-
-def _rules(options: Options, context: OpenContext, history: EventHistory) -> Rules:
-    """The rights of the main agent, with rules that were added before it is resumed. Raises UsageError for an invalid one."""
-    folders = (text_of(context.cwd), text_of(context.root))
-    rules = session_rules(
-        context.settings, allow=options.allow, deny=options.deny, foreign=context.project_servers, folders=folders
-    )
-    if (main := history.records.get("a")) is not None:
-        rules += [parse_rule(added.rule, added.decision) for added in main.rules]
-    mode = options.mode or context.settings.mode
-    return Rules(mode=mode, rules=rules, profile=options.profile or ROOT, folders=folders)
-
-
-def _workspace(options: Options, context: OpenContext, storage: SessionStorage) -> LocalWorkspace:
-    settings, env = context.settings, context.env
-    overflow_folder = None if storage.store.in_memory else data_dir(env) / "spill" / storage.id
-    return LocalWorkspace(
-        context.cwd,
-        CommandHost(
-            overflow_folder=overflow_folder,
-            environ=env,
-            keep=settings.tools.env_allow,
-            shown=settings.tools.output_chars,
-            sandbox=sandbox_policy(settings, context.sandbox, env),
-        ),
-        extra=options.add_dirs,
-        make_recorder=options.surroundings.live(_recorder(context, storage)),
-    )
-
-
-def _recorder(context: OpenContext, storage: SessionStorage) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
-    """Makes what saves the earlier contents of a workspace's files."""
-
-    def make(files: WorkspaceFiles) -> CheckpointRecorder:
+    def _recorder(self, files: WorkspaceFiles) -> CheckpointRecorder:
+        """What saves the earlier contents of a workspace's files."""
         from .checkpoint_recorder import recorder_of
 
-        return recorder_of(files, context.settings, storage.log, storage.id, context.env)
+        return recorder_of(files, self._settings, self._log, self._id, self._env)
 
-    return make
+    @cached_property
+    def programs(self) -> ProjectPrograms:
+        """Which programs of the project may run."""
+        from friday_cli.agents.project_programs import ProjectPrograms  # most sessions have neither hooks nor servers
+
+        context = self._context
+        apart, unconfined = context.trust.root != context.root, self._settings.sandbox.kind == "none"
+        return ProjectPrograms(context.trust, self.workspace, self._env, apart=apart, unconfined=unconfined)
+
+    # ---- what all agents share ------------------------------------------------------
+
+    @cached_property
+    def providers(self) -> ProviderPool:
+        """The models."""
+        return ProviderPool(self._settings, self._env, self._around)
+
+    @cached_property
+    def code(self) -> CodeChecks | None:
+        """What says of the changes of a session what they did to the code. None in a folder that is not trusted: language servers
+        run its code."""
+        context = self._context
+        if not (self._settings.lsp.enabled and context.trust.ok and context.trust.root == context.root):
+            return None
+        from .language_servers import code_checks
+
+        return code_checks(context, self._log, self.workspace)
+
+    @cached_property
+    def approvals(self) -> ApprovalQueue:
+        """The questions to the person."""
+        return ApprovalQueue(self._log, interactive=self._options.attended)
+
+    @cached_property
+    def estimates(self) -> SpawnEstimates:
+        """What sub-agents may cost. The time of a replay stands still while a file is read, so it knows no earlier runs."""
+        past_runs = self._around.live(self._owned.store.past_runs) or no_past_runs
+        return SpawnEstimates(self._settings.agents.delegation, self._context.profiles, self.providers, past_runs)
+
+    def _hooks(self) -> Hooks | None:
+        """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
+        project, program, claude = self._context.trust, self._options.program, self._settings.hooks.claude
+        names = trust.HOOK_FILES if claude else trust.HOOK_FILES[:1]
+        own = (config_dir(self._env) / "hooks.json").is_file()
+        files = own or (project.ok and any(name in project.files for name in names))
+        if not files and (program is None or not (program.hooks or program.can_use)):
+            return None
+        from friday_cli.agents.hooks.setup import HookedSession, make_hooks
+
+        session = HookedSession(self._id, self._log, self.approvals, self.estimates)
+        made, problems = make_hooks(self.programs, program, session, claude=claude)
+        self._context.notices += (*problems,)
+        return made
+
+    @cached_property
+    def services(self) -> Services:
+        """What agents do their work with."""
+        options, env, telemetry, live = self._options, self._env, self.storage.telemetry, self._around.live
+        return Services(
+            self._log,
+            self.approvals,
+            self.workspace,
+            _policy(options, self._settings, env),
+            options.rng,
+            self.storage.taint,
+            ledger=live(self.storage.ledger),
+            code=live(self.code),  # what servers said is in recorded results
+            hooks=self._around.hooks(self._hooks),
+            supervisor=self.providers.supervisor(self.providers.get(self._context.choice)),
+            shared_rate_limit=lambda lane: live(FileSharedRateLimit(lane, env)),
+            traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
+            trace=telemetry.traceparent if telemetry else None,
+        )
+
+    @cached_property
+    def shared(self) -> SharedResources:
+        """What agents and their tools are made from."""
+        context, services, chars = self._context, self.services, self._settings.tools.output_chars
+        return SharedResources(
+            services=services,
+            isolation=self._isolation(),
+            providers=self.providers,
+            settings=self._settings,
+            profiles=context.profiles,
+            skills=SessionSkills(context.skills, services, context.profiles, self.workspace),
+            estimates=self.estimates,
+            code=self.code,
+            servers=open_servers(context.servers, lambda: self.programs, self._log, output_chars=chars),
+        )
+
+    def _isolation(self) -> WorktreeIsolation:
+        include = self._settings.agents.delegation.worktree_include
+        workspace, env = (self._context.cwd,), self._env
+
+        def made(folder: Path) -> Worktrees:
+            from friday_cli.workspace.worktrees.worktrees import Worktrees
+
+            return Worktrees(folder, session=self._id, include=include, environ=env, workspace=workspace)
+
+        def worktrees(folder: Path) -> Worktrees:
+            return self._around.worktrees(partial(made, folder), self.services.workspace)
+
+        return WorktreeIsolation(data_dir(env) / "worktrees" / self._id, worktrees, self.services)
+
+    # ---- the agents -----------------------------------------------------------------
+
+    @cached_property
+    def tools(self) -> AgentTools:
+        """What makes their tools."""
+        options, delegation = self._options, self._settings.agents.delegation
+        memory = self._owned.store.notes.for_session(
+            text_of(self._context.root), self._id, shared=delegation.context.brain_write_scope == "shared"
+        )
+        return AgentTools(
+            self.shared,
+            memory_store=memory,
+            own=options.program.tools if options.program else (),
+            surroundings=self._around,
+            batch_tool=self._batch_tool if delegation.batches and options.map_tool is not None else None,
+        )
+
+    def _batch_tool(self, tree: SubagentTree) -> Tool:
+        make = self._options.map_tool
+        assert make is not None
+        return make(tree, self.factory, self._id, self._context.cwd, env=self._env)
+
+    @cached_property
+    def sub_agents(self) -> SubAgentChoice:
+        """The profiles that the main agent may delegate to."""
+        given, history, delegation = self._options.sub_agents, self._history, self._settings.agents.delegation
+        chosen = chosen_before(history.envelopes) if given is None else given
+        return SubAgentChoice(self._context.profiles, self._persona, delegation, self._notes, chosen, self._log)
+
+    @property
+    def _persona(self) -> Profile | None:
+        return self._context.profiles.get(self._options.profile) if self._options.profile else None
+
+    @cached_property
+    def factory(self) -> AgentFactory:
+        """What builds them."""
+        options, context, tools, spill = self._options, self._context, self.tools, self.workspace.overflow.folder
+        environment = _environment(context, self.workspace, self._mode, options)
+        return AgentFactory(
+            shared=self.shared,
+            tools=tools,
+            prompts=AgentPrompts(tools, environment, context.instructions),
+            root=RootOptions(
+                context.choice, self._persona, self.rules, workspace_found(context, options), options.caller
+            ),
+            overflow_folder=spill,
+            sub_agents=self.sub_agents,
+            driver=Drivers(self.shared, spill, self._around).of,
+        )
 
 
-def _isolation(options: Options, context: OpenContext, services: Services, session: str) -> WorktreeIsolation:
-    def made(folder: Path) -> Worktrees:
-        from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-        include = context.settings.agents.delegation.worktree_include
-        workspace = (context.cwd,)
-        return Worktrees(folder, session=session, include=include, environ=context.env, workspace=workspace)
-
-    def worktrees(folder: Path) -> Worktrees:
-        return options.surroundings.worktrees(partial(made, folder), services.workspace)
-
-    return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, services)
-
-
-def _environment(options: Options, context: OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
+def _environment(
+    context: OpenContext, workspace: LocalWorkspace, mode: Mode, options: Options
+) -> system_prompt.Environment:
     settings = context.settings
     return system_prompt.Environment(
         str(context.cwd),
         f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
         date.fromtimestamp(options.now()).isoformat(),
         branch(context.root),
-        options.mode or settings.mode,
+        mode,
         tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,
         sandbox=context.sandbox.kind,

@@ -165,14 +165,16 @@ class ItemAgents:
 
     def highest(self, profile: Profile) -> tuple[float | None, int]:
         """US dollars that an agent with `profile` may cost at most, None if the price is unknown, and the tokens of its budget."""
-        full = self._factory.tools.highest_cost(SpawnEstimate(self._root.conversation.provider, profile.name, None))
+        full = self._factory.shared.estimates.highest_cost(
+            SpawnEstimate(self._root.conversation.provider, profile.name, None)
+        )
         limits = child_limits(profile, self._factory.shared.settings.agents.delegation)
         return None if full is None else lowest(full, limits.cost), limits.tokens or 0
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""
         with suppress(StoreError):
-            return await self._factory.shared.past_runs(profile, model)
+            return await self._factory.shared.estimates.past_runs(profile, model)
         return ()
 
     async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:

@@ -21,7 +21,6 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.extensions.skills.lookup import Skills
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry
 
 
-MapToolMaker = Callable[..., Callable[[SubagentTree], Tool]]
-"""Makes the tool for batches, whose package is above this one: `tool_maker` of `friday_cli.map.tool`."""
+MapToolMaker = Callable[..., Tool]
+"""Makes the tool for batches, whose package is above this one: `BatchTool` of `friday_cli.map.tool`."""
 
 
 class Options(msgspec.Struct, frozen=True):

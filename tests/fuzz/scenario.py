@@ -167,7 +167,7 @@ class Scene(RandomUser):
             settings=nothing,
             profiles=names,
             skills=nothing,
-            past_runs=nothing,
+            estimates=nothing,
         )
         self.opened = SessionParts(
             storage=storage,

@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import AgentStarted, PermissionAsked, ToolFinished
-from friday_cli.map.tool import tool_maker
+from friday_cli.frontends.options import map_tool
 from tests.session.harness import Harness
 
 CALL = {"profile": "summarizer", "task": "Look at {item}.", "items": list("abcdefghijkl"), "max_cost": 1}
@@ -24,7 +24,7 @@ async def test_a_person_is_asked_once_and_an_interrupt_ends_the_call(harness: Ha
     harness.scenario.write_text(json.dumps({"price": {"input": 1.0, "output": 5.0}, "agents": play}))
     asked: list[PermissionAsked] = []
     flags = {"agents.delegation.batches": True}
-    async with harness.session(attended=True, flags=flags, map_tool=tool_maker) as session:
+    async with harness.session(attended=True, flags=flags, map_tool=map_tool) as session:
         run = session.start("go")
         async for envelope in session.events():
             match envelope.event:

@@ -10,7 +10,7 @@ import pytest
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import PermissionAsked
-from friday_cli.map.tool import tool_maker
+from friday_cli.frontends.options import map_tool
 from friday_cli.session.session import Session
 from friday_cli.system.paths import config_dir
 from tests.session.harness import Harness, delegates, does, says
@@ -84,7 +84,7 @@ async def test_a_rule_for_a_profile_holds_for_every_way_to_start_it(harness: Har
     (folder / "SKILL.md").write_text("---\nname: fork\ndescription: Forks.\ncontext: fork\nagent: coder\n---\nDo.\n")
     given = rules(decision, rule)
     flags = {**given.pop("flags", {}), "agents.delegation.batches": True}
-    found = await results_of(harness, calls, **given, flags=flags, map_tool=tool_maker)
+    found = await results_of(harness, calls, **given, flags=flags, map_tool=map_tool)
     assert [status for status, _ in found] == ["denied"] * len(calls), found
 
 

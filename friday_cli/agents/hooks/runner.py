@@ -32,7 +32,7 @@ class HookRunner:
         self._by_event: dict[str, list[Hook]] = defaultdict(list)
         for hook in hooks:
             self._by_event[hook.event].append(hook)
-        self._processes, self._inputs, self._log = processes, inputs, log
+        self._processes, self.inputs, self.log = processes, inputs, log
         self._pending: set[asyncio.Task[object]] = set()
         self._shown: set[tuple[str, str]] = set()
 
@@ -67,7 +67,7 @@ class HookRunner:
         hooks = [hook for hook in self._by_event[event] if hook.matches(subjects) and hook.applies(wanted)]
         if not hooks:
             return []
-        given = msgspec.json.encode(self._inputs.build(event, agent, fields, ours))
+        given = msgspec.json.encode(self.inputs.build(event, agent, fields, ours))
         for hook in hooks:
             if hook.entry.run_async:
                 self.start(self._run(hook, agent, given, call_id))
@@ -93,7 +93,7 @@ class HookRunner:
             events += self.problem(answer, agent, hook.event, call_id)
         if answer.message:
             events.append(Notice(f"Hook {name_of(hook)}: {sanitize_line(answer.message, 2 * SHOWN)}", "warning"))
-        await self._log.emit(agent.path, *events)
+        await self.log.emit(agent.path, *events)
         return answer
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:

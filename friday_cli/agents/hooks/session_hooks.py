@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome, Hooks, Services
+from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome, Hooks
+from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -30,11 +31,9 @@ from friday_cli.extensions.hooks.claude_names import (
     matched_names,
     rewritten_arguments,
 )
-from friday_cli.extensions.hooks.hook import Hook
 
 from ..program import CanUse, refusal
-from .functions import HookFunctions
-from .input import HookInputs, delegation_response
+from .input import delegation_response
 from .runner import SHOWN, HookRunner, name_of
 
 END_S = 5.0
@@ -47,18 +46,15 @@ class SessionHooks:
 
     def __init__(
         self,
-        hooks: Sequence[Hook],
-        processes: HookFunctions,
-        inputs: HookInputs,
-        services: Services,
+        runner: HookRunner,
+        approvals: ApprovalQueue,
         *,
         estimate: Callable[[Agent, Mapping[str, Any]], Awaitable[dict[str, Any]]],
         can_use: CanUse | None = None,
     ) -> None:
         self._can_use = can_use
-        self._runner = HookRunner(hooks, processes, inputs, services.log)
-        self._has, self._fire = self._runner.has, self._runner.fire
-        self._inputs, self._services, self._estimate = inputs, services, estimate
+        self._runner, self._approvals, self._estimate = runner, approvals, estimate
+        self._has, self._fire, self._inputs, self._log = runner.has, runner.fire, runner.inputs, runner.log
         self.known: Callable[[str], AgentSummary | None] = lambda path: None
         self.afterwards: Hooks | None = None
         """What answers in place of the hooks that run after calls, where no call really runs: they act on what a call did."""
@@ -74,7 +70,7 @@ class SessionHooks:
         answers = await self._call("PreToolUse", agent, seen, given=given, ours=ours)
         answers, changed, events = self._rewrite(agent, seen, answers, given)
         if events:
-            await self._services.log.emit(agent.path, *events)
+            await self._log.emit(agent.path, *events)
         outcome = _compose(answers, grant=tool.name)
         if self._can_use is not None and outcome.decision != "deny":  # what will run is what it judges
             refused = await refusal(self._can_use, agent, tool, arguments if changed is None else changed)
@@ -110,7 +106,7 @@ class SessionHooks:
         return checked, None if current == seen.arguments else current, events
 
     async def permission(self, agent: Agent, seen: HookedCall) -> HookOutcome:
-        if self._services.approvals.interactive:
+        if self._approvals.interactive:
             text = f"Friday needs your permission to use {seen.tool.name} ({agent.path})"
             self.notify(agent, "permission_prompt", text)
         more = {"permission_suggestions": [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]}
@@ -195,18 +191,18 @@ class SessionHooks:
         if lowered != Limits():
             set_now = ((name, getattr(lowered, field)) for name, field in LIMIT_NAMES.items())
             words = ", ".join(f"{name} {value:g}" for name, value in set_now if value is not None)
-            await self._services.log.emit(agent.path, Notice(f"A hook lowered the limits of {agent.path}: {words}"))
+            await self._log.emit(agent.path, Notice(f"A hook lowered the limits of {agent.path}: {words}"))
         return msgspec.structs.replace(_refusal(_compose(answers)), limits=lowered)
 
     async def message(self, agent: Agent, text: str) -> HookOutcome:
         outcome = await self._prompt(agent, text)
         if outcome.decision == "deny":
             text = f"A message to {agent.path} was withheld: {outcome.reason}"
-            await self._services.log.emit(agent.path, Notice(text, "warning"))
+            await self._log.emit(agent.path, Notice(text, "warning"))
         return outcome
 
     async def _prompt(self, agent: Agent, text: str) -> HookOutcome:
-        source = "user" if self._services.approvals.interactive else "sdk"
+        source = "user" if self._approvals.interactive else "sdk"
         return _refusal(_compose(await self._fire("UserPromptSubmit", agent, {"prompt": text, "source": source})))
 
     async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:
@@ -228,7 +224,7 @@ class SessionHooks:
         if outcome.decision == "deny" and good:
             done = "was sent back to work" if sent_back < SENT_BACK else "ended anyway after it was sent back to work"
             text = f"{agent.path} {done}: {outcome.reason}"
-            await self._services.log.emit(agent.path, Notice(sanitize_line(text, 2 * SHOWN)))
+            await self._log.emit(agent.path, Notice(sanitize_line(text, 2 * SHOWN)))
         elif main:
             self.notify(agent, "idle_prompt", "Friday is waiting for your input")
         else:

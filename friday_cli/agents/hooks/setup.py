@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from friday_cli.core.agent.agent import Agent, Hooks
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.core.protocol.forecast import as_json
 from friday_cli.core.subagents.node import SpawnEstimate
@@ -17,12 +19,13 @@ from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
 from friday_cli.extensions.trust import HOOK_FILES, Trust, trusted_content
 from friday_cli.system.paths import config_dir
 
-from ..agent_tools import AgentTools
 from ..program import Program
 from ..project_programs import ProjectPrograms
+from ..spawn_estimates import SpawnEstimates
 from .functions import HookFunctions, hook_functions
 from .input import HookInputs
 from .process import HookProcesses
+from .runner import HookRunner
 from .session_hooks import SessionHooks
 
 
@@ -54,19 +57,22 @@ def configured_hooks(trust: Trust | None, env: Mapping[str, str], *, claude: boo
     return read_hooks(hook_files(env, root, trust.files if trust is not None else {}, claude=claude))
 
 
+class HookedSession(NamedTuple):
+    """What the hooks of a session see of it."""
+
+    id: str
+    log: Log
+    approvals: ApprovalQueue
+    estimates: SpawnEstimates
+
+
 def make_hooks(
-    trust: Trust,
-    env: Mapping[str, str],
-    tools: AgentTools,
-    *,
-    session: str,
-    programs: ProjectPrograms,
-    program: Program | None = None,
+    programs: ProjectPrograms, program: Program | None, session: HookedSession, *, claude: bool
 ) -> tuple[SessionHooks | None, list[str]]:
-    """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
-    `program` that opened it come last. `programs` says which of a project's may run."""
-    hooks, problems = configured_hooks(trust, env, claude=tools.shared.settings.hooks.claude)
-    workspace = programs.workspace
+    """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. `programs` says
+    which of a project's may run. Those of the `program` that opened the session come last. `claude`: read those of Claude Code too."""
+    hooks, problems = configured_hooks(programs.project, programs.env, claude=claude)
+    workspace, estimates = programs.workspace, session.estimates
     if any(hook.source == "project" for hook in hooks) and not programs.unconfined and not workspace.sandbox_access(""):
         problems.append("No sandbox works here, so the project's hooks do not run.")
         hooks = [hook for hook in hooks if hook.source == "user" or hook.blocks]
@@ -82,26 +88,17 @@ def make_hooks(
         wanted = [
             SpawnEstimate(agent.conversation.provider, str(task.get("profile", "")), _tokens(task)) for task in tasks
         ]
-        prices = [tools.highest_cost(one) for one in wanted]
-        usual = [await tools.forecast(one, len(str(t.get("task", "")))) for one, t in zip(wanted, tasks, strict=True)]
+        prices = [estimates.highest_cost(one) for one in wanted]
+        sizes = [len(str(task.get("task", ""))) for task in tasks]
+        usual = [await estimates.forecast(one, size) for one, size in zip(wanted, sizes, strict=True)]
         cost = None if None in prices else sum(price for price in prices if price is not None)
         return {"agents": len(prices), "max_cost": cost, "usual": [as_json(forecast) for forecast in usual]}
 
-    def folder() -> Path:
-        return workspace.overflow.folder() / "hooks"
-
     programs.watch(hooks, ())
-    processes = HookProcesses(env, programs)
-    inputs = HookInputs(session, folder)
-    made = SessionHooks(
-        [*hooks, *functions],
-        HookFunctions(functions, processes),
-        inputs,
-        tools.shared.services,
-        estimate=estimate,
-        can_use=can_use,
-    )
-    return made, problems
+    processes = HookFunctions(functions, HookProcesses(programs.env, programs))
+    inputs = HookInputs(session.id, lambda: workspace.overflow.folder() / "hooks")
+    runner = HookRunner([*hooks, *functions], processes, inputs, session.log)
+    return SessionHooks(runner, session.approvals, estimate=estimate, can_use=can_use), problems
 
 
 async def announce(hooks: Hooks, tree: SubagentTree, history: Sequence[Envelope]) -> list[str]:

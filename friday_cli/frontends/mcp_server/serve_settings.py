@@ -13,9 +13,9 @@ import msgspec
 
 from friday_cli import config
 from friday_cli.agents.agent_rules import session_rules
-from friday_cli.agents.agent_tools import highest_cost
 from friday_cli.agents.child_limits import child_limits
 from friday_cli.agents.provider_pool import ProviderPool
+from friday_cli.agents.spawn_estimates import SpawnEstimates
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import FridayError, UsageError
@@ -111,7 +111,7 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
         with suppress(FridayError):
             main = pool.get(models.resolve(self.options.model, self.settings, env=self.env))
         delegation = self.settings.agents.delegation
-        rows = []
+        estimates, rows = SpawnEstimates(delegation, self.profiles, pool), []
         for profile in self.offered:
             limits = child_limits(profile, delegation)
             model, price = render.model(profile), None
@@ -119,7 +119,7 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
                 with suppress(FridayError):
                     used, _ = pool.for_child(main, profile)
                     model = f"{used.name}/{used.model}"
-                price = highest_cost(delegation, self.profiles, pool, SpawnEstimate(main, profile.name, None))
+                price = estimates.highest_cost(SpawnEstimate(main, profile.name, None))
             tools = sorted(profile.select(TOOLS.names - TOOLS.granted_by("harness")))
             rows.append(
                 {
