@@ -47,24 +47,28 @@ TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Whether the project at `root` is trusted, and why not. `files`: the files that need trust (path relative to
-    `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
-    the files of the decision with their sha256. `instructions` are the AGENTS.md files, `revised` those that a trusted
-    project has new or changed since the decision: until the next one they are information only, and the rest is used. `skills` are
-    the files of its skills, `skills_revised` those that are new or changed since: their skills are not used until the next one.
-    `stale`: agents changed files since, so what runs programs that nobody checked does not run until the next one."""
+    """Whether a project is trusted. Files are paths relative to `root`, with the sha256 of their content."""
 
     root: Path
     state: TrustState
     reason: str = ""
+    """Why it is not trusted."""
     files: dict[str, str] = {}
+    """The files that need trust."""
     changed: tuple[str, ...] = ()
+    """Differences to the decision, as `+ new`, `~ changed`, `- removed`."""
     before: dict[str, str] = {}
+    """The files of the decision."""
     instructions: dict[str, str] = {}
+    """The AGENTS.md files."""
     revised: tuple[str, ...] = ()
+    """Those that a trusted project has new or changed since the decision: until the next one they are information only."""
     skills: dict[str, str] = {}
+    """The files of its skills."""
     skills_revised: tuple[str, ...] = ()
+    """Those that are new or changed since the decision: their skills are not used until the next one."""
     stale: bool = False
+    """Agents changed files since: what runs programs that nobody checked does not run until the next decision."""
 
     @property
     def ok(self) -> bool:

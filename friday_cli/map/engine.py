@@ -19,7 +19,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.limits import Limits
+from friday_cli.core.protocol.limits import BudgetOwner, Limits
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
@@ -31,8 +31,6 @@ from .job import as_row
 
 NAME = MAP_CALLER
 """The caller of a batch's sessions."""
-ITEM = "the item"
-"""Whose limit the cap of an item is."""
 RESULT_CHARS = 100_000
 """Characters of a result that are kept."""
 ERROR_CHARS = 500
@@ -122,7 +120,7 @@ class EmbeddedEngine:
         return cap.budget(name)
 
     async def run(self, work: ItemTask) -> ItemResult:
-        budget = self.budgets[work.key] = work.cap.budget(ITEM, self._above)
+        budget = self.budgets[work.key] = work.cap.budget(BudgetOwner.ITEM, self._above)
         budget.needs_log = True
         batch = self.items.call or NAME
         checked: list[str] = []
@@ -203,7 +201,7 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> ItemResult:
         if len(outcome.text) > RESULT_CHARS:
             return replace(known, error=f"its result is longer than {RESULT_CHARS:,} characters")
         return replace(known, state="done", result=unfenced(text).strip() if as_json else text, error="")
-    others = outcome.limit_of not in ("", ITEM) and not is_under(outcome.limit_of, end.path)
+    others = outcome.limit_of not in ("", BudgetOwner.ITEM) and not is_under(outcome.limit_of, end.path)
     if outcome.error_kind in NO_FAULT or others:
         return replace(known, state="waiting", stop=True)
     if outcome.status in ("cancelled", "interrupted"):

@@ -19,6 +19,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
+from friday_cli.core.protocol.limits import BudgetOwner
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.text.known_keys import without_keys
@@ -133,7 +134,7 @@ def with_only_sub_agent(options: Options, context: OpenContext) -> Options:
     if not name or name != options.below or context.profiles.get(name).external is None:
         return options
     limits = context.settings.limits
-    budget = Budget("this prompt", tokens=limits.max_tokens, cost=limits.max_cost)
+    budget = Budget(BudgetOwner.PROMPT, tokens=limits.max_tokens, cost=limits.max_cost)
     limits = msgspec.structs.replace(limits, max_turns=None, timeout=None)  # those of the sub-agent
     context.settings = msgspec.structs.replace(context.settings, limits=limits)
     caller = Caller("friday-ask", budget)

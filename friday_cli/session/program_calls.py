@@ -8,6 +8,7 @@ from uuid import uuid4
 from friday_cli.agents.caller import Caller, CallerProvider, model_below
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.limits import BudgetOwner
 from friday_cli.core.protocol.messages import Image, ToolCall
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
@@ -43,7 +44,7 @@ class ProgramCalls:
         caller, call = self._caller, ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
         caller.calls.append(call)
         if max_cost is not None:
-            caller.budget = Budget("this call", cost=max_cost, parent=self._main.agent.budget)
+            caller.budget = Budget(BudgetOwner.CALL, cost=max_cost, parent=self._main.agent.budget)
         try:
             await self._main.start(title).finished()
         finally:

@@ -44,32 +44,38 @@ class ActiveTime(msgspec.Struct):
 
 
 class AgentState(msgspec.Struct):
-    """The state of one agent, as the log tells it.
-
-    `newest_start` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
-    `kept` the newest good result of all its runs.
-    `waiting` is the newest change of its status: with a waiting `status`, what it waits for. `sent` estimates the usage of a request without a reply yet. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
-    includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
-    """
+    """The state of one agent, as the log tells it."""
 
     path: str
     newest_start: events.AgentStarted = events.AgentStarted(0, "", "", "")
+    """The start of its newest run, with its budgets."""
     end: RunResult | None = None
+    """How that run ended; None while it is open."""
     kept: RunResult | None = None
+    """The newest good result of all its runs."""
     status: Status = "queued"
     waiting: events.StatusChanged = events.StatusChanged("queued")
+    """The newest change of its status: with a waiting `status`, what it waits for."""
     model: str = ""
     mode: str = ""
     background: bool = False
+    """Whether nobody waits for the end of its newest run."""
     turn: int = 0
+    """The number of the newest request of its newest run, from 1."""
     context: int = 0
+    """Tokens of its conversation."""
     sent: Usage = Usage()
+    """An estimate for a request without a reply yet."""
     marked: bool = False
     """Whether its log has each request that was sent."""
     usage: Usage = Usage()
+    """Its own over its life."""
     tree_usage: Usage = Usage()
+    """The same with its descendants, from the end of a run."""
     asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
+    """Its open questions, by id."""
     worktree: events.WorktreeChanged | None = None
+    """The newest change of its worktree."""
     taken_over: bool = False
     """Whether a person works with it in place of its parent."""
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)

@@ -60,30 +60,41 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
-    """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
-    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once.
-    `forecast` is what such a delegation usually uses; None for a main agent, a resumed run and in older logs. `traceparent`
-    is the W3C trace context of the program that started the run of a main agent. `batch` is the call of `map_tasks` that it does
-    an item for, the caller for `friday map`; older logs have it in `call_id` only."""
+    """First event of a run of an agent."""
 
     run: int
+    """Counts from 1."""
     profile: str
     task: str
     model: str
+    """Its service and name."""
     parent: str = ""
+    """The path of the agent that it works for; a main agent has none."""
     call_id: str = ""
+    """The call that started the run."""
     background: bool = False
+    """The call did not wait for its end."""
     tools: tuple[str, ...] = ()
     mode: str = ""
+    """The permission mode."""
     tokens: int = 0
+    """The budget of all its runs; 0: no limit."""
     cost_usd: float | None = None
+    """The same in US dollars."""
     turns: int = 0
+    """The most of this run; 0: no limit."""
     time_s: float = 0.0
+    """Active seconds of this run; 0: no limit."""
     max_depth: int | None = None
+    """How deep agents may be nested below the main agent, which has depth 0."""
     result_chars: int = RESULT_CHARS
+    """Characters of its result that its parent reads at once."""
     forecast: Forecast | None = None
+    """What such a delegation usually uses; none for a main agent, a resumed run and in older logs."""
     traceparent: str = ""
+    """The W3C trace context of the program that started the run of a main agent."""
     batch: str = ""
+    """The call of `map_tasks` that it does an item for, the caller for `friday map`; older logs have it in `call_id` only."""
 
     def __post_init__(self) -> None:
         if not self.batch and OF_ITEM in self.call_id:

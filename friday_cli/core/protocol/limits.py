@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
 
 N = TypeVar("N", int, float)
+
+
+class BudgetOwner(StrEnum):
+    """Whose a budget is that does not belong to an agent, in the words that the log and people have for it."""
+
+    ITEM = "the item"
+    PROMPT = "this prompt"
+    CALL = "this call"
+    SERVER = "friday mcp serve"
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, Envelope
 from friday_cli.core.protocol.format import cost, is_caller, tokens
+from friday_cli.core.protocol.limits import BudgetOwner
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
@@ -184,7 +185,9 @@ class Delegations:
             raise UsageError(f"Session {resume} is still running.", hint="Wait until it has ended, or cancel it.")
         if len(self._open) + self._opening >= MAX_OPEN:
             raise UsageError(f"{MAX_OPEN} calls are running.", hint="Wait until one has ended, or cancel one.")
-        budget = settings.budget if max_cost is None else Budget("this call", cost=max_cost, parent=settings.budget)
+        budget = (
+            settings.budget if max_cost is None else Budget(BudgetOwner.CALL, cost=max_cost, parent=settings.budget)
+        )
         call = ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
         caller = Caller(client.name, budget)
         caller.calls.append(call)

@@ -19,6 +19,7 @@ from friday_cli.agents.spawn_estimates import SpawnEstimates
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.limits import BudgetOwner
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.subagents.node import SpawnEstimate
@@ -29,9 +30,6 @@ from friday_cli.llm import models
 from friday_cli.session.open_context import Options
 from friday_cli.system.paths import working_folder
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
-
-BUDGET = "friday mcp serve"
-"""The name of the caps in messages."""
 
 
 class ServeSettings(msgspec.Struct, frozen=True, eq=False):
@@ -79,7 +77,7 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
             sub_agents=only,
         )
         limits = settings.limits
-        budget = Budget(BUDGET, tokens=limits.max_tokens, cost=limits.max_cost)
+        budget = Budget(BudgetOwner.SERVER, tokens=limits.max_tokens, cost=limits.max_cost)
         return cls(cwd, options, settings, found, budget, env)
 
     def require_depth(self) -> None:

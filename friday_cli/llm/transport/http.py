@@ -6,6 +6,7 @@ Both keep connections alive.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ from .text import dict_in
 
 if TYPE_CHECKING:
     import httpx2
+
+log = logging.getLogger(__name__)
 
 ERROR_BODY = 64 * 1024
 """Maximum bytes read from an error response."""
@@ -161,8 +164,8 @@ async def read_error_body(response: h11_client.Response | httpx2.Response) -> by
                 head += chunk
                 if len(head) >= ERROR_BODY:
                     break
-    except Exception:  # the status is enough; a failure while reading the body does not matter
-        pass
+    except Exception:  # the status is enough
+        log.debug("the body of an error was not read to its end", exc_info=True)
     return head[:ERROR_BODY]
 
 
