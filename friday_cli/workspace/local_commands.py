@@ -39,7 +39,7 @@ class LocalCommands:
         self._files = files
         self._hook = files.write_hook
         self._effects = EffectDetector(files.roots, files.label, self._hook.protected_files_changed)
-        self.starter = CommandStarter(files.roots, host.settings(elsewhere=elsewhere), host.supervisor, self._effects)
+        self.starter = CommandStarter(files.roots, host, host.environ(elsewhere=elsewhere), self._effects)
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
 

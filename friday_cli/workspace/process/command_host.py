@@ -13,7 +13,6 @@ from .output import HEAD, TAIL, OverflowFolder
 if TYPE_CHECKING:
     from ..sandbox.policy import SandboxPolicy
     from .client import SupervisorClient
-    from .starter import CommandSettings
 
 
 class CommandHost:
@@ -29,13 +28,13 @@ class CommandHost:
         sandbox: SandboxPolicy | None = None,
         overflow_folder: Path | None = None,
     ) -> None:
-        self._environ = os.environ if environ is None else environ
+        self._given = os.environ if environ is None else environ
         """What commands get without variables that look secret; default: the environment of this process."""
-        self._keep = tuple(keep)
-        """Names of variables that they get nevertheless."""
+        self.keep = tuple(keep)
+        """Names of variables that they get nevertheless, in a sandbox, too."""
         self._limits = {"core": 0, **(limits or {})}
         """Resource limits of each command by their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`)."""
-        self._shown = shown
+        self.shown = shown
         """Bytes of an output that are returned."""
         self.sandbox = sandbox
         """Confines the commands (None: they are not confined)."""
@@ -46,7 +45,7 @@ class CommandHost:
     def _passed(self) -> dict[str, str]:
         from .environment import cleaned
 
-        return cleaned(self._environ, keep=self._keep)
+        return cleaned(self._given, keep=self.keep)
 
     @cached_property
     def supervisor(self) -> SupervisorClient:
@@ -55,14 +54,11 @@ class CommandHost:
 
         return SupervisorClient(self._passed, self._limits)
 
-    def settings(self, *, elsewhere: bool) -> CommandSettings:
-        """The settings of commands. `elsewhere`: in another folder, where they do not get the variables that point git to another
-        repository."""
+    def environ(self, *, elsewhere: bool) -> dict[str, str]:
+        """The variables of commands. `elsewhere`: in another folder, without those that point git to another repository."""
         from .environment import ELSEWHERE
-        from .starter import CommandSettings
 
-        environ = {name: value for name, value in self._passed.items() if not (elsewhere and name in ELSEWHERE)}
-        return CommandSettings(environ, self._keep, self.sandbox, self.overflow, self._shown)
+        return {name: value for name, value in self._passed.items() if not (elsewhere and name in ELSEWHERE)}
 
     async def end_processes(self) -> None:
         """End the supervisor, if it was needed."""

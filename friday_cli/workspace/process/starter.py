@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError
@@ -16,11 +16,11 @@ from friday_cli.system.own_programs import find_program
 
 from ..sandbox import read_only_command
 from ..sandbox.plan import SandboxPlan
-from ..sandbox.policy import SandboxPolicy
-from .client import Process, SupervisorClient
+from .client import Process
 from .command import EffectDetector, ObservedWork, PreparedCommand, RunningCommand, shell_code
+from .command_host import CommandHost
 from .environment import DEPTH, nesting_depth, with_trace
-from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+from .output import HeadTailBuffer, LiveOutput, OutputCapture, unnamed_file
 from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
 
 if TYPE_CHECKING:
@@ -32,27 +32,17 @@ COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
 
 
-class CommandSettings(NamedTuple):
-    """The settings that the commands of a session share. `keep` names variables that a sandbox must not remove, `shown` is the number
-    of bytes of an output that are returned."""
-
-    environ: Mapping[str, str]
-    keep: tuple[str, ...]
-    sandbox: SandboxPolicy | None
-    overflow: OverflowFolder
-    shown: int
-
-
 class CommandStarter:
-    """Starts commands in `roots[0]`, which may write below `roots`. `supervisor` may be shared with other starters. Once
-    `closed` is set, nothing is started."""
+    """Starts commands in `roots[0]`, which may write below `roots`, with the variables `environ`. Once `closed` is set, nothing is
+    started."""
 
     def __init__(
-        self, roots: Sequence[Path], settings: CommandSettings, supervisor: SupervisorClient, effects: EffectDetector
+        self, roots: Sequence[Path], host: CommandHost, environ: Mapping[str, str], effects: EffectDetector
     ) -> None:
         self.commands: set[ObservedWork] = set()
-        self._roots, self._settings, self._supervisor, self._effects = roots, settings, supervisor, effects
-        self._shell = find_program("bash", settings.environ.get("PATH"), roots) or "/bin/sh"
+        self._roots, self._host, self._environ, self._effects = roots, host, environ, effects
+        self._supervisor = host.supervisor
+        self._shell = find_program("bash", environ.get("PATH"), roots) or "/bin/sh"
         self._processes: set[Process] = set()
         self.closed = False
 
@@ -62,15 +52,15 @@ class CommandStarter:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
             )
-        folder, sandbox = cwd or self._roots[0], self._settings.sandbox
-        nested = nesting_depth(self._settings.environ) + depth_of(agent) + 1
-        environ: Mapping[str, str] = {**self._settings.environ, DEPTH: str(nested)}
+        folder, sandbox = cwd or self._roots[0], self._host.sandbox
+        nested = nesting_depth(self._environ) + depth_of(agent) + 1
+        environ: Mapping[str, str] = {**self._environ, DEPTH: str(nested)}
         environ = with_trace(environ)
         plan: SandboxPlan | None = None
         if sandbox is not None:
-            plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
+            plan = sandbox.plan(self._roots, folder, show=self._host.overflow.path, access=access)
             if plan is not None:
-                environ = sandbox.environ(environ, plan, keep=self._settings.keep)
+                environ = sandbox.environ(environ, plan, keep=self._host.keep)
         limits = read_only_command.limits() if plan is not None and plan.read_only else {}
         request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan, limits=limits)
         return PreparedCommand(command, plan, request)
@@ -95,7 +85,7 @@ class CommandStarter:
         except BaseException:
             process.discard()
             raise
-        capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
+        capture = OutputCapture(self._host.overflow.folder, shown=self._host.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
         if changes:
             self.observe(started)
@@ -115,11 +105,11 @@ class CommandStarter:
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None, read_only: bool
     ) -> ProgramResult:
         """As `Workspace.execute`."""
-        path = self._settings.environ.get("PATH")
+        path = self._environ.get("PATH")
         program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], path, self._roots)
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
-        folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
+        folder, environ, sandbox = cwd or self._roots[0], self._environ, self._host.sandbox
         plan: SandboxPlan | None = None
         if read_only and sandbox is not None:
             roots = (*self._roots, *(() if any(folder.is_relative_to(root) for root in self._roots) else (folder,)))
@@ -162,7 +152,7 @@ class CommandStarter:
     def _server_request(self, program: ServerProgram) -> bytes:
         """The request for a server. Raises ToolError if its program does not exist, or cannot be confined. Blocks."""
         name, *words = program.argv
-        cwd, sandbox = program.cwd or self._roots[0], self._settings.sandbox
+        cwd, sandbox = program.cwd or self._roots[0], self._host.sandbox
         path = program.environ.get("PATH")
         found = shutil.which(os.path.join(cwd, os.path.expanduser(name)) if "/" in name else name, path=path)
         if found is None:
@@ -174,7 +164,7 @@ class CommandStarter:
         if program.confined:
             access: Access = "network" if program.network else ""
             if sandbox is not None:
-                plan = sandbox.plan(roots, cwd, show=self._settings.overflow.path, access=access)
+                plan = sandbox.plan(roots, cwd, show=self._host.overflow.path, access=access)
             if sandbox is None or plan is None:
                 raise ToolError("It must run in a sandbox, and there is none on this machine.")
             if program.writes is not None:
@@ -193,10 +183,10 @@ class CommandStarter:
     async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
         """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
         ToolError if it cannot be started."""
-        cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._settings.sandbox
+        cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._host.sandbox
         plan: SandboxPlan | None = None
         if program.confined and sandbox is not None:
-            show = self._settings.overflow.path
+            show = self._host.overflow.path
             plan = await asyncio.to_thread(sandbox.plan, self._roots, cwd, show=show, access="")
             if plan is not None:
                 environ = sandbox.environ(environ, plan)
