@@ -121,7 +121,6 @@ def run(
     from friday_cli.evals.options import EvalOptions
 
     gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
-
     _require_format(form)
     found = _trusted_suite(suite, trust=trust)
     given = dict(_named(text) for text in arms) or {"default": ""}
