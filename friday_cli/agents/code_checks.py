@@ -43,7 +43,12 @@ class CodeChecks:
     line. A change that a server gave no answer about is asked about again with the next change, and at the end of the run."""
 
     def __init__(
-        self, make: Callable[[], LanguageServers], settings: LanguageServerSettings, warn: Callable[[str], None]
+        self,
+        make: Callable[[], LanguageServers],
+        settings: LanguageServerSettings,
+        warn: Callable[[str], None],
+        *,
+        has_tool: bool,
     ) -> None:
         self._make, self.settings, self._warn = make, settings, warn
         self._made: LanguageServers | None = None
@@ -55,7 +60,7 @@ class CodeChecks:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
-        self.has_tool = False
+        self.has_tool = has_tool
         """Whether agents have the tool `code`."""
         self.off = False
         """Whether the person switched the checks off."""

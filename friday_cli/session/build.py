@@ -92,8 +92,7 @@ class _Builder:
     def built(self) -> SessionParts:
         """All of them. What the person wrote is checked before anything is made of it."""
         context, rules, services = self._context, self.rules, self.services
-        known = [agent_summary(record) for path, record in self._history.records.items() if path != "a"]
-        tree = SubagentTree(services, self.factory, known=known, left=left_behind(self._history.envelopes))
+        tree = self.tree
         tree.start(self.factory.build_root(tree, self._history.records))
         return SessionParts(
             storage=self.storage,
@@ -221,7 +220,7 @@ class _Builder:
             return None
         from friday_cli.agents.hooks.setup import HookedSession, make_hooks
 
-        session = HookedSession(self._id, self._log, self.approvals, self.estimates)
+        session = HookedSession(self._id, self._log, self.approvals, self.estimates, lambda path: self.tree.known(path))
         made, problems = make_hooks(self.programs, program, session, claude=claude)
         self._context.notices += (*problems,)
         return made
@@ -277,6 +276,13 @@ class _Builder:
         return WorktreeIsolation(data_dir(env) / "worktrees" / self._id, worktrees, self.services)
 
     # ---- the agents -----------------------------------------------------------------
+
+    @cached_property
+    def tree(self) -> SubagentTree:
+        """The tree of agents, which has none yet."""
+        history = self._history
+        known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
+        return SubagentTree(self.services, self.factory, known=known, left=left_behind(history.envelopes))
 
     @cached_property
     def tools(self) -> AgentTools:

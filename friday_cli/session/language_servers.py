@@ -71,11 +71,10 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
             warn(line)
         return LanguageServers(table, settings, context.env, warn)
 
-    checks = CodeChecks(make, settings, warn)
-    checks.has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
+    has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
+    checks = CodeChecks(make, settings, warn, has_tool=has_tool)
     if settings.report != "off":
-        workspace.make_watch = partial(WorkspaceWatch, checks)
-        workspace.write_hook.watch = WorkspaceWatch(checks, workspace)
+        workspace.watch_changes(partial(WorkspaceWatch, checks))
     return checks
 
 

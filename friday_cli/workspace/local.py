@@ -50,8 +50,7 @@ class LocalWorkspace(WorkspaceFiles):
         self._owner = owner
         self.main_root: Path = owner.root if owner else self.root
         """The folder of the session: of a worktree, that of the workspace which made it."""
-        self.make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
-        """Makes what is told of the changes in a workspace that `at` returns."""
+        self._make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
         self._siblings: set[LocalWorkspace] = set()
         self._started: LocalCommands | None = None
         self._closed = False
@@ -62,9 +61,13 @@ class LocalWorkspace(WorkspaceFiles):
         owner = self._owner or self
         sibling = LocalWorkspace(root, owner._host, away=away, owner=owner)
         owner._siblings.add(sibling)
-        if owner.make_watch is not None:
-            sibling.write_hook.watch = owner.make_watch(sibling)
+        if owner._make_watch is not None:
+            sibling.watch_changes(owner._make_watch)
         return sibling
+
+    def watch_changes(self, make: Callable[[LocalWorkspace], ChangeWatch]) -> None:
+        """From now on tell what `make` makes of the changes in this workspace, and in each that `at` returns."""
+        self._make_watch, self.write_hook.watch = make, make(self)
 
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)

@@ -125,7 +125,7 @@ class SimulatedEngine:
                         raise WorkerDied
                     break
                 except ProviderError as error:
-                    (_, wait), again = policy.after(gate, error, 60.0), True  # type: ignore[arg-type]
+                    (_, wait), again = policy.after(gate, error, 60.0, paid=False), True  # type: ignore[arg-type]
                     assert wait is not None
                 finally:
                     gate.release(number, succeeded=succeeded)

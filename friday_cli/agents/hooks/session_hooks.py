@@ -49,13 +49,14 @@ class SessionHooks:
         runner: HookRunner,
         approvals: ApprovalQueue,
         *,
+        known: Callable[[str], AgentSummary | None],
         estimate: Callable[[Agent, Mapping[str, Any]], Awaitable[dict[str, Any]]],
         can_use: CanUse | None = None,
     ) -> None:
         self._can_use = can_use
         self._runner, self._approvals, self._estimate = runner, approvals, estimate
         self._has, self._fire, self._inputs, self._log = runner.has, runner.fire, runner.inputs, runner.log
-        self.known: Callable[[str], AgentSummary | None] = lambda path: None
+        self._known = known
         self.afterwards: Hooks | None = None
         """What answers in place of the hooks that run after calls, where no call really runs: they act on what a call did."""
 
@@ -134,7 +135,7 @@ class SessionHooks:
 
     def _response(self, tool: Tool, given: Mapping[str, Any], output: Output) -> Any:
         paths = output.display.agents if isinstance(output.display, DelegationDisplay) else ()
-        known = self.known(paths[0]) if len(paths) == 1 else None
+        known = self._known(paths[0]) if len(paths) == 1 else None
         if known is not None and claude_name(tool.name) == "Agent":
             return delegation_response(str(given.get("prompt", "")), known, output.text)
         return claude_response(tool.name, given, output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.core.protocol.forecast import as_json
-from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.frontmatter import contents
 from friday_cli.extensions.hooks.hook import Hook
@@ -64,6 +64,8 @@ class HookedSession(NamedTuple):
     log: Log
     approvals: ApprovalQueue
     estimates: SpawnEstimates
+    known: Callable[[str], AgentSummary | None]
+    """What is known of a sub-agent."""
 
 
 def make_hooks(
@@ -98,14 +100,14 @@ def make_hooks(
     processes = HookFunctions(functions, HookProcesses(programs.env, programs))
     inputs = HookInputs(session.id, lambda: workspace.overflow.folder() / "hooks")
     runner = HookRunner([*hooks, *functions], processes, inputs, session.log)
-    return SessionHooks(runner, session.approvals, estimate=estimate, can_use=can_use), problems
+    made = SessionHooks(runner, session.approvals, known=session.known, estimate=estimate, can_use=can_use)
+    return made, problems
 
 
 async def announce(hooks: Hooks, tree: SubagentTree, history: Sequence[Envelope]) -> list[str]:
     """Run the hooks of SessionStart. `history`: the events before this opening. Returns context for the model."""
     if not isinstance(hooks, SessionHooks):  # those of a replay have said it
         return []
-    hooks.known = tree.known
     first = next((e.event for e in history if isinstance(e.event, SessionStarted)), None)
     source: Literal["startup", "resume", "fork"] = "startup" if first is None else "fork" if first.forked else "resume"
     return list(filter(None, [await hooks.session_started(tree.root, source)]))

@@ -222,13 +222,15 @@ def test_a_pid_that_was_reused_is_never_signalled(monkeypatch: pytest.MonkeyPatc
 FRIDAY = """
 import asyncio, os, sys
 from pathlib import Path
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 async def main():
     sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), SandboxSettings(), environ=os.environ)
-    workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
+    workspace = LocalWorkspace(Path(sys.argv[1]), CommandHost(sandbox=sandbox))
     await workspace.start(sys.argv[2], agent="a")
     await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
 
