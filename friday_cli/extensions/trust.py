@@ -120,40 +120,35 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     """The decision for the project of `folder`, compared with its current content. Never raises: an error means no trust."""
     root = project_root(folder)
     try:
-        files, texts, skills = (
-            _fingerprint(root),
-            _instructions(folder, root),
-            project_files(folder.resolve(), root, env),
-        )
+        files, texts = _fingerprint(root), _instructions(folder, root)
+        skills = project_files(folder.resolve(), root, env)
+        now = Trust(root, "new", f"{root} is not trusted.", files, instructions=texts, skills=skills)
         entry = _read(store_file(env)).folders.get(text_of(root))
     except FileError as error:
         return Trust(root, "broken", str(error))
     except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
         return Trust(root, "broken", f"{root} cannot be read: {error}.")
     if entry is None:
-        return Trust(root, "new", f"{root} is not trusted.", files, instructions=texts, skills=skills)
+        return now
     old = entry.files
     names = sorted({name for name, _ in old.items() ^ files.items()})
     changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
     before = entry.files | entry.instructions | entry.skills
     if changed:
         reason = f"{root} has changed since you decided."
-        return Trust(root, "changed", reason, files, changed=changed, before=before, instructions=texts, skills=skills)
+        return msgspec.structs.replace(now, state="changed", reason=reason, changed=changed, before=before)
     if not entry.trusted:
-        return Trust(root, "refused", f"{root} is not trusted: you declined.", files, instructions=texts, skills=skills)
+        return msgspec.structs.replace(now, state="refused", reason=f"{root} is not trusted: you declined.")
     revised, skills_revised = (
-        tuple(f"{'~' if name in before else '+'} {name}" for name in now if before.get(name) != now[name])
-        for now in (texts, skills)
+        tuple(f"{'~' if name in before else '+'} {name}" for name in found if before.get(name) != found[name])
+        for found in (texts, skills)
     )
-    return Trust(
-        root,
-        "trusted",
-        "",
-        files,
+    return msgspec.structs.replace(
+        now,
+        state="trusted",
+        reason="",
         before=before,
-        instructions=texts,
         revised=revised,
-        skills=skills,
         skills_revised=skills_revised,
         stale=entry.agents_changed,
     )

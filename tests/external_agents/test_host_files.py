@@ -64,10 +64,10 @@ def test_without_a_change_there_is_no_warning(robot: Robot, monkeypatch: pytest.
 
 
 def test_what_is_frozen_is_handed_to_the_sandbox(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
-    from friday_cli.workspace.process import starter
+    from friday_cli.workspace.process.client import SupervisorClient
 
     plans: list[Any] = []
-    request = starter.SupervisorClient.request
+    request = SupervisorClient.request
 
     def seen(self: Any, argv: Any, cwd: Any, environ: Any, **more: Any) -> bytes:
         plans.append(more.get("plan"))
@@ -75,7 +75,7 @@ def test_what_is_frozen_is_handed_to_the_sandbox(robot: Robot, monkeypatch: pyte
 
     if isinstance(found := chosen("landlock"), str):
         pytest.skip(f"NOT TESTED HERE: {found}")
-    monkeypatch.setattr(starter.SupervisorClient, "request", seen)
+    monkeypatch.setattr(SupervisorClient, "request", seen)
     robot.setenv("FRIDAY_SANDBOX", "landlock")
     login = with_login(robot, monkeypatch)
     robot.ask()
