@@ -187,7 +187,7 @@ def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[
 
 def _right(rules: Rules, name: str, effect: str) -> str:
     """What one agent's rights say of a tool; the scenes' rules speak of tools as a whole."""
-    if not rules.allowlist.has(name):
+    if rules.allowlist.tools is not None and name not in rules.allowlist.tools:
         return "deny"
     said = {rule.decision for rule in rules.rules if rule.tool == name}
     default = {"write": "ask", "run": "ask", "net": "ask"}
