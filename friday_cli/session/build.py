@@ -87,6 +87,7 @@ class _Builder:
         self._options, self._context, self._history, self._owned = options, context, history, owned
         self._settings, self._env, self._around = context.settings, context.env, options.surroundings
         self._log, self._id = self.storage.log, owned.id
+        self._mode = options.mode or context.settings.mode
         self._notes: list[str] = []
 
     def built(self) -> SessionParts:
@@ -147,10 +148,6 @@ class _Builder:
         if (main := self._history.records.get("a")) is not None:
             rules += [parse_rule(added.rule, added.decision) for added in main.rules]
         return Rules(mode=self._mode, rules=rules, profile=options.profile or ROOT, folders=folders)
-
-    @property
-    def _mode(self) -> Mode:
-        return self._options.mode or self._settings.mode
 
     @cached_property
     def workspace(self) -> LocalWorkspace:
