@@ -66,6 +66,7 @@ class ExternalAgents:
     ) -> ServerProcess:
         """Start the program of an agent. Raises ProgramFailed."""
         assert profile.external is not None, "only for such a profile"
+        confined = self._settings.sandbox.kind != "none"
         program, home, workspace = program_of(profile.external), self._folder() / f"home-{agent.path}", local(agent)
         try:
             if home.is_symlink():  # what a program without a sandbox left in its place
@@ -75,15 +76,15 @@ class ExternalAgents:
             raise ProgramFailed(f"The home of {profile.program} could not be prepared: {error.strerror}") from None
         environ = self._environ(agent, program, home, counted=meter is not None)
         environ |= {program.login_folder[0]: str(login.path)} if login is not None else {}
+        told = {"{children}": "allow" if _may_do_unasked(agent, confined=confined) else "deny"}
         if meter is not None:
             model = json.dumps(self._model(profile, program))[1:-1]  # some are told in JSON
-            told = {"{url}": meter.url, "{token}": meter.token, "{model}": model}
-            for name, text in program.metered.items():
-                for key, value in told.items():
-                    text = text.replace(key, value)
-                environ[name] = text
+            told |= {"{url}": meter.url, "{token}": meter.token, "{model}": model}
+        for name, text in {**program.env, **(program.metered if meter else {})}.items():
+            for key, value in told.items():
+                text = text.replace(key, value)
+            environ[name] = text
         writes = (home, *((login.path,) if login else ()), *(workspace.roots if _may_write(agent) else ()))
-        confined = self._settings.sandbox.kind != "none"
         started = ServerProgram(
             program.argv,
             {**environ, **profile.external.env},
@@ -104,12 +105,12 @@ class ExternalAgents:
             raise ProgramFailed(f"{profile.program} could not be started: {error.message}") from None
 
     def _environ(self, agent: Agent, program: KnownProgram, home: Path, *, counted: bool) -> dict[str, str]:
-        """The variables of a program without those that tell it of the meter. Its home is empty at first, so that no settings, hooks or rules of
+        """The variables of a program without those of its row. Its home is empty at first, so that no settings, hooks or rules of
         the person or the project count."""
         names = PASSED if counted else (*PASSED, *program.login_env)
         passed = {name: self._env[name] for name in names if name in self._env}
         depth = str(nesting_depth(self._env) + depth_of(agent.path) + 1)
-        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth, **program.env}
+        return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth}
 
     def _model(self, profile: Profile, program: KnownProgram) -> str:
         """The model that a program is told: that of the profile, else the default of the service."""
@@ -128,3 +129,9 @@ def _may_write(agent: Agent) -> bool:
     """Whether the rights of an agent let it change files at all."""
     tools = agent.conversation.tools
     return agent.rules.effective_mode != "plan" and any(name in tools for name in (WRITE_FILE, EDIT_FILE, BASH))
+
+
+def _may_do_unasked(agent: Agent, *, confined: bool) -> bool:
+    """Whether an agent may change files and run commands without a question."""
+    tools, modes = agent.conversation.tools, ("auto", "yolo") if confined else ("yolo",)
+    return agent.rules.effective_mode in modes and WRITE_FILE in tools and BASH in tools

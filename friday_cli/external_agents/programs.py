@@ -23,7 +23,7 @@ class KnownProgram(msgspec.Struct, frozen=True):
     careful_mode: str = ""
     """Another mode for agents in mode `ask` or `plan`: it asks nothing in the usual one."""
     env: dict[str, str] = {}
-    """Always set for it."""
+    """Always set for it. `{children}` is replaced: `allow` if sub-agents of its own that ask nothing may work, else `deny`."""
     metered: dict[str, str] = {}
     """Set for it where its requests are counted: `{url}`, `{token}` and `{model}` are replaced."""
     login: tuple[str, ...] = ()
@@ -39,10 +39,15 @@ class KnownProgram(msgspec.Struct, frozen=True):
         return any("{model}" in text for text in self.metered.values())
 
 
+# a question of a sub-agent of OpenCode reaches nobody, and it waits without an end
 _OPENCODE = {
     "autoupdate": False,
     "share": "disabled",
-    "permission": {"edit": "ask", "bash": "ask", "webfetch": "ask"},
+    "permission": {"edit": "ask", "bash": "ask", "webfetch": "ask", "task": "{children}"},
+    "agent": {
+        "general": {"permission": {"edit": "allow", "bash": "allow", "webfetch": "deny"}},
+        "explore": {"permission": {"edit": "deny", "bash": "deny", "webfetch": "deny"}},
+    },
 }
 _OPENCODE_METERED = _OPENCODE | {
     "provider": {
@@ -111,6 +116,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         env={
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
             "OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE),
         },
         metered={"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE_METERED)},

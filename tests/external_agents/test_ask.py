@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.agents.drivers import Drivers
@@ -15,9 +17,9 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.subagents.driver import ModelDriver
 from friday_cli.extensions.profiles.parse import parse
 from friday_cli.extensions.profiles.profile import ExternalAgent, Profile
-from friday_cli.external_agents.programs import PROGRAMS
+from friday_cli.external_agents.programs import PROGRAMS, program_of
 from friday_cli.session.session import Options, Session
-from tests.external_agents.conftest import Robot
+from tests.external_agents.conftest import AGENT, Robot
 
 EDIT = {"kind": "edit", "content": [{"type": "diff", "path": "b.txt", "newText": "two\n"}]}
 RUN = {"kind": "execute", "rawInput": {"command": "touch made"}}
@@ -160,6 +162,25 @@ def test_a_login_is_made_by_the_program_in_this_terminal(robot: Robot, name: str
 def test_what_cannot_log_in_is_told_with_what_to_type(robot: Robot, name: str, words: str) -> None:
     ran = robot.run(program=("-m", "friday_cli", "profiles", "login", name), model="", PATH=str(robot.home))
     assert (ran.code, words in " ".join(ran.err.split())) == (2, True), ran.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "front", "told"),
+    [
+        (("--mode", "edits"), (), "deny"),
+        (("--mode", "auto"), (), "deny"),  # without a sandbox its commands are asked about
+        (("--yolo",), (), "allow"),
+        (("--yolo",), ("allowedTools: [read_file, write_file]",), "deny"),
+    ],
+)
+def test_sub_agents_of_a_program_that_ask_nobody_work_only_where_nothing_is_asked(
+    robot: Robot, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], front: tuple[str, ...], told: str
+) -> None:
+    robot.plays([{"environ": ["OWN"]}], front=front)
+    made = program_of(ExternalAgent("", (sys.executable, AGENT, str(robot.home / "acp.json"))))
+    monkeypatch.setitem(PROGRAMS, "opencode", msgspec.structs.replace(made, env={"OWN": "{children}"}))
+    robot.profile("robot", "external: opencode", *front)
+    assert robot.ask("go", *argv).document["result"] == f'{{"OWN": "{told}"}}'
 
 
 async def test_the_chat_refuses_it_as_main_agent_and_says_what_to_use(robot: Robot) -> None:
