@@ -14,6 +14,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.format import CALLER
 from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, Usage
 from friday_cli.core.protocol.provider import Chunk, Provider, ReplyDone, Request
+from friday_cli.core.text.sanitize import sanitize_line
 
 WINDOW = 10_000_000
 """Tokens of context: so many that the main agent's history is never compacted."""
@@ -53,7 +54,11 @@ class CallerProvider:
         if self._calls:
             yield ReplyDone(Message("assistant", (self._calls.popleft(),)), Usage(), "tool_use")
         else:
-            yield ReplyDone(Message("assistant", (Text(f"Returned to {self._name}."),)), Usage(), "end_turn")
+            yield ReplyDone(
+                Message("assistant", (Text(f"The result was returned to {sanitize_line(self._caller.name, 60)}."),)),
+                Usage(),
+                "end_turn",
+            )
 
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent."""

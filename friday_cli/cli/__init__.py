@@ -171,6 +171,12 @@ def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
     text = f"{text}{'' if text.endswith('?') else '.'}"
     if argv and len(argv[0].split()) > 1:
         text += ' To send a prompt, use: friday ask "PROMPT".'
+    elif command == "friday" and text.startswith("No such command"):
+        from shlex import quote  # only for this message
+
+        text += f" To begin the chat with it: friday -i {quote(argv[0])}."
+    elif argv[:1] == ["ask"] and "'-r' requires" in text:
+        text += " `friday sessions list` shows them; -c takes the last one."
     elif argv[:1] in (["ask"], ["demo"]) and "unexpected extra argument" in text:
         text += " Put a prompt of several words in quotes."
     text += f" See `{command} --help`."

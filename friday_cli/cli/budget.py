@@ -51,17 +51,7 @@ def show(as_json: bool = JSON) -> None:
         if found.caps:
             output.show()
         titles = ("SERVICE", "KEY", "TODAY", "TOKENS", "THIS WEEK", "TOKENS THIS WEEK")
-        keys = [
-            (
-                row.service,
-                row.key or "?",
-                f"${row.today:,.2f}",
-                f"{row.today_tokens:,}",
-                f"${row.week:,.2f}",
-                f"{row.week_tokens:,}",
-            )
-            for row in found.keys
-        ]
+        keys = [(row.service, row.key or "?", *row.amounts()) for row in found.keys]
         output.show_table(titles, keys, right=titles[2:])
     for waiting in found.waiting:
         output.show()

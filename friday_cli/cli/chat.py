@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.frontends.tui.options import OPTIONS
 
 from .parameters import parameter, set_parameters
@@ -17,7 +18,8 @@ def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable
 
     def friday(ctx: Any, version: bool, **values: Any) -> None:
         """A terminal coding assistant with first-class sub-agents. Without a command: the chat."""
-        if ctx.invoked_subcommand is not None:
+        if (command := ctx.invoked_subcommand) is not None:
+            _refuse_given(ctx, command)
             return
         if values.get("background"):
             from friday_cli.frontends.oneshot.options import of_chat
@@ -34,3 +36,13 @@ def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable
     first = [parameter("ctx", typer.Context), parameter("version", bool, version)]
     set_parameters(friday, first, OPTIONS if options else (), panel="Chat")
     return friday
+
+
+def _refuse_given(ctx: Any, command: str) -> None:
+    """Raises UsageError for an option of the chat before a command, which would have no effect."""
+    for option in OPTIONS:
+        source = ctx.get_parameter_source(option.dest)
+        if source is not None and source.name == "COMMANDLINE":
+            name = option.names[0]
+            hint = f"Write it after the command, where `friday {command} --help` lists it."
+            raise UsageError(f"{name} before a command is for the chat.", hint=hint)

@@ -86,8 +86,18 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
     named += [
         ProgramWord(found[1], arg.glob) for arg in args if arg.known and (found := _JOINED_OUTPUT.fullmatch(arg.text))
     ]
-    runs_text = name in RUNNERS or INTERPRETERS.fullmatch(name)
-    return labels_of([*named, *(embedded_names(name, args) if runs_text else ())], context, directory)
+    return labels_of([*named, *(embedded_names(name, args) if _runs_text(name) else ())], context, directory)
+
+
+def _runs_text(name: str) -> bool:
+    return name in RUNNERS or INTERPRETERS.fullmatch(name) is not None
+
+
+def program_text(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
+    """The arguments that are program text, and what looks like the name of a file in them, for a program that runs such text."""
+    if not _runs_text(name):
+        return []
+    return [*(arg for arg in args if _NO_NAME.search(arg.text)), *embedded_names(name, args)]
 
 
 def embedded_names(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:

@@ -143,7 +143,9 @@ def parse_toml(path: str, content: str) -> dict[str, Any]:
         problem = re.sub(r" \(at .*\)$", "", str(error))
     except RecursionError:
         line, problem = 0, "nested too deeply"
-    hint = 'Text needs quotes: model = "opus".' if problem == "Invalid value" else ""
+    written = content.split("\n")[line - 1 : line]
+    bare = problem == "Invalid value" and any(re.match(r"[^=]*=\s*[A-Za-z~/]", row) for row in written)
+    hint = 'Text needs quotes: model = "opus".' if bare else ""
     raise FileError(path, f"is not valid TOML: {problem}.", line=line, hint=hint)
 
 

@@ -161,7 +161,7 @@ def _skill(trust_status: trust.Trust, top: str, below: list[str]) -> str:
 def _about(root: Path, name: str) -> str:
     if name in trust.HOOK_FILES:
         more = "" if name == trust.HOOK_FILES[0] else ", used with the setting hooks.claude"
-        return f"hooks, which can deny and ask, in the sandbox, and write only what they name{more}"
+        return f"hooks: they can deny a call or ask you, run in the sandbox, and write only what they name{more}"
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):
@@ -193,7 +193,7 @@ def _command(name: str, raw: bytes) -> str:
     found = commands.parse(
         name, command_name, raw, "claude" if name.startswith((".claude/", ".agents/")) else "project"
     )
-    tools = "all allowed ones" if found.tools is None else ", ".join(sorted(found.tools)) or "none"
+    tools = "all that are allowed" if found.tools is None else ", ".join(sorted(found.tools)) or "none"
     return f"command /{found.name}: a prompt; tools: {tools}"
 
 

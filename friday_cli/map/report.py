@@ -145,6 +145,9 @@ def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
         ),
         ("running", f"{progress.running:,}"),
         ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
-        ("cost", dollars(progress.cost) if progress.cost or not progress.tokens else f"{progress.tokens:,} tokens"),
+        (
+            "cost",
+            dollars(progress.cost) if progress.cost else f"{progress.tokens:,} tokens" if progress.tokens else "-",
+        ),
         ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
     ]

@@ -20,6 +20,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import no_connection
 from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
 
@@ -359,5 +360,5 @@ def reason(error: BaseException, entry: ServerEntry, status: int = 0) -> str:
         text = str(error) or "connection failed"
         if UNTRUSTED in text:
             return f"the certificate of {httpx2.URL(entry.url).host} is not trusted ({text}). {TRUST_HINT}."
-        return f"{httpx2.URL(entry.url).host} cannot be reached: {text}"
+        return f"{httpx2.URL(entry.url).host} cannot be reached: {no_connection(text)}"
     return str(error) or type(error).__name__

@@ -137,7 +137,7 @@ def with_only_sub_agent(options: Options, context: OpenContext) -> Options:
     budget = Budget(BudgetOwner.PROMPT, tokens=limits.max_tokens, cost=limits.max_cost)
     limits = msgspec.structs.replace(limits, max_turns=None, timeout=None)  # those of the sub-agent
     context.settings = msgspec.structs.replace(context.settings, limits=limits)
-    caller = Caller("friday-ask", budget)
+    caller = Caller("friday ask", budget)
     return msgspec.structs.replace(options, profile=None, sub_agents=(name,), caller=caller)
 
 

@@ -54,6 +54,12 @@ class SpendingRow(msgspec.Struct, frozen=True):
     week: float
     week_tokens: int
 
+    def amounts(self) -> tuple[str, str, str, str]:
+        """For people: cost and tokens of today and of the week. Tokens without a cost have an unknown price, or none."""
+        both = ((self.today, self.today_tokens), (self.week, self.week_tokens))
+        cells = [(f"${cost:,.2f}" if cost or not tokens else "n/a", f"{tokens:,}") for cost, tokens in both]
+        return (*cells[0], *cells[1])
+
 
 class WaitingRow(msgspec.Struct, frozen=True):
     """What one key has at a service in batches (`friday map --deferred`) that are not collected, and what that may cost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
-from friday_cli.core.protocol.format import diffstat, pluralize, price, seconds, tokens
+from friday_cli.core.protocol.format import diffstat, pluralize, price, seconds, status_word, tokens
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .items import AgentView, MessageItem, ToolRun
@@ -12,7 +12,6 @@ from .tree import status_text
 
 _SHORTEST_S = 0.1
 """A call that took less is not told how long it took."""
-_STATUS = {"waiting": "waits for you", "cancelled": "stopped"}
 
 
 def speaker(item: MessageItem) -> str:
@@ -22,7 +21,7 @@ def speaker(item: MessageItem) -> str:
 
 def call_status(run: ToolRun) -> str:
     """The state of a call in words: running, done, failed, refused."""
-    return _STATUS.get(run.status, run.status)
+    return "waits for you" if run.status == "waiting" else status_word(run.status)
 
 
 def exit_text(code: int | None) -> str:

@@ -104,9 +104,11 @@ def test_version(console: Console) -> None:
 
 
 @pytest.mark.parametrize(("argv", "words"), [
-    (("nope",), "No such command 'nope'. See `friday --help`."),
+    (("nope",), "No such command 'nope'. To begin the chat with it: friday -i nope. See `friday --help`."),
+    (("-m", "nope/x", "ask", "hi"), "--model before a command is for the chat. Write it after the command, where `friday ask --help` lists it."),
+    (("ask", "-r"), "Option '-r' requires an argument. `friday sessions list` shows them; -c takes the last one."),
     (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),
-    (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
+    (("sesions",), "Did you mean 'sessions', 'permissions'? To begin the chat with it: friday -i sesions."),
     (("--nope",), "No such option: --nope (Possible options: --mode, --model, --no-mcp). See `friday --help`."),
     (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
     (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),

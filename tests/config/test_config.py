@@ -207,6 +207,7 @@ class TestErrors:
             ("agents.delegation.context.seal_on_complete = false", 1, "agents.delegation.context.seal_on_complete", "must be true"),
             ("model = opus", 1, "", "Text needs quotes"),
             ("model = 'a'\nmodel = 'b'", 2, "", "is not valid TOML"),
+            ("[limits]\nx = [", 2, "", "is not valid TOML: Invalid value."),
         ],
     )  # fmt: skip
     def test_file_line_field_and_remedy(self, text: str, line: int, field: str, words: str) -> None:

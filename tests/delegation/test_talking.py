@@ -127,7 +127,7 @@ async def test_a_model_cancels_a_child_which_hands_back_what_it_has(harness: Har
     async with harness.open(script) as s:
         await s.session.prompt("go")
         assert (s.end("a.1"), s.end("a.1.1")) == (("cancelled", "cancelled"), ("cancelled", "parent"))
-        told = "ok: Stopped 2 agents.\n## Result from 'lead' (a.1): cancelled\n> I have the first half\n"
+        told = "ok: Stopped 2 agents.\n## Result from 'lead' (a.1): stopped\n> I have the first half\n"
         assert s.results()[1].startswith(told)
         assert s.heard() == ["person: go"], "it has the report: no note tells of the end once more"
         assert asyncio.get_running_loop().time() < 40

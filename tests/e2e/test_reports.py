@@ -112,7 +112,7 @@ def test_a_lead_that_is_stopped_while_it_waits_reads_what_its_sub_agents_have(fr
     assert "(a.2.2): completed (tokens of a.2)\n> so far\n---\ndelegate_id: a.2.2 |" in spent
     assert "> I had: # Task 1 of 2\n> ## Result from 'researcher' (a.1.1): completed\n> > one is found\n" in ran.out
     shown = friday.show().out
-    for words in ("■ a.1 lead · cancelled", "a.2 lead · completed (tokens)", "> I had: # Task 1 of 2"):
+    for words in ("■ a.1 lead · stopped", "a.2 lead · completed (tokens)", "> I had: # Task 1 of 2"):
         assert words in shown
 
 

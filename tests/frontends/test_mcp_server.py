@@ -479,4 +479,4 @@ def test_the_view_of_a_served_session_reads_as_one_call(harness: Harness) -> Non
     root = view.agents["a"]
     assert root.task == "find retry logic\n\n(delegate_task, called by claude-code)"
     assert [type(item).__name__ for item in root.transcript] == ["MessageItem", "ToolRun", "MessageItem"]
-    assert root.transcript[-1].text == "Returned to claude-code."  # type: ignore[union-attr]
+    assert root.transcript[-1].text == "The result was returned to claude-code."  # type: ignore[union-attr]

@@ -82,6 +82,10 @@ def _step_lines(step: SimpleCommand) -> list[str]:
         ("changes", step.changes),
         ("reads the files below", step.searches),
     )
-    facts = [f"{what} {', '.join(labels)}" for what, labels in known if labels]
-    facts = [*filter(None, (step.danger, step.why)), *facts]
+    facts = [*filter(None, (step.danger, step.why))]
+    for what, labels in known:
+        if certain := [label for label in labels if label not in step.guesses]:
+            facts.append(f"{what} {', '.join(certain)}")
+    if step.guesses:
+        facts.append("may read and change other files: which ones, only its program text tells")
     return [f"  {sanitize_line(step.raw, 300)}", *(f"    {sanitize_line(fact, 300)}" for fact in facts)]

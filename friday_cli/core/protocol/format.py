@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -108,10 +109,28 @@ def limit_name(limit: str) -> str:
     return "turns" if limit == "iterations" else limit
 
 
+def status_word(status: str) -> str:
+    """A status for people: what was stopped is `cancelled` in the log."""
+    return "stopped" if status == "cancelled" else status
+
+
 def how_it_ended(status: str, stop_reason: str, limit_of: str = "") -> str:
-    """How a run ended, in words: "stopped" after Esc or Ctrl+C, else its status, with the reason where that says more.
+    """How a run ended, in words: "stopped" after a key, a signal or a call that stops it, else its status, with the reason
+    where that says more.
     `limit_of`: the path of the agent whose limit was reached, "" for its own."""
     if stop_reason in ("", "done", status):
-        return status
+        return status_word(status)
     whose = f" of {limit_of}" if limit_of else ""
     return _ENDS.get(stop_reason) or f"{status} ({limit_name(stop_reason)}{whose})"
+
+
+def no_connection(failure: str) -> str:
+    """Why there is no connection, without the numbers of the system and the words of a library."""
+    if "deadline exceeded" in failure:  # anyio's own words
+        return "no answer in time"
+    number, _, words = failure.removeprefix("[Errno ").partition("] ")
+    if not words or not number.lstrip("-").isdigit():
+        return failure
+    if int(number) > 0:
+        return os.strerror(int(number)).lower()
+    return "its name cannot be looked up"  # negative numbers are those of getaddrinfo

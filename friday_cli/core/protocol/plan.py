@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 PLAN_MODES: dict[str, Literal["edits", "ask"]] = {
-    "Do it; file changes pass (mode edits)": "edits",
+    "Do it; change files without asking (mode edits)": "edits",
     "Do it; ask about each change (mode ask)": "ask",
     "Leave plan mode; do nothing": "ask",
 }

@@ -27,6 +27,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """Whether the program that it runs is not known."""
     reads: tuple[str, ...] = ()
     """Files that it reads."""
+    guesses: tuple[str, ...] = ()
+    """Those of `reads` and `changes` that are words of program text (`python -c`), which may not be files."""
     writes: tuple[str, ...] = ()
     """Files that it writes."""
     changes: tuple[str, ...] = ()

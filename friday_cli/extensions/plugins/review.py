@@ -73,7 +73,7 @@ def _command(plugin: Plugin, name: str, file: str) -> str:
         found = commands.parse(file, name, plugin.files.content(file) or b"", "claude")
     except FileError as error:
         return f"cannot be used: {error.problem}"
-    tools = "all allowed ones" if found.tools is None else ", ".join(sorted(found.tools)) or "none"
+    tools = "all that are allowed" if found.tools is None else ", ".join(sorted(found.tools)) or "none"
     return f"a prompt; tools: {tools}; {found.description}"
 
 

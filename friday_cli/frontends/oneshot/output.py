@@ -23,7 +23,7 @@ from friday_cli.core.protocol.events import (
     TurnFinished,
     encode,
 )
-from friday_cli.core.protocol.format import cost, how_it_ended, limit_name, pluralize, seconds, tokens
+from friday_cli.core.protocol.format import cost, how_it_ended, limit_name, pluralize, seconds, status_word, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.known_keys import mask_keys_in
@@ -43,6 +43,8 @@ OFFLINE_RETRY_S = 1.0
 """The same for the first wait of an outage: the connection was tried again already, and failed."""
 MAX_DENIALS = 20
 """Denied calls that are listed at the end."""
+MAX_OPTIONS = 5
+"""Options that are named to allow denied calls."""
 MAX_WARNINGS = 5
 """Warnings of receipts that are named at the end."""
 MAX_RESULT_CHARS = 100_000
@@ -309,7 +311,9 @@ class TextWriter(OutputWriter):
         parts = [f"session {state.session[:8]}" if self._saved else "session not saved"]
         if children > 0:
             ended = Counter(
-                a.end.status for a in state.agents.values() if a.parent and a.end and a.end.status != "completed"
+                status_word(a.end.status)
+                for a in state.agents.values()
+                if a.parent and a.end and a.end.status != "completed"
             )
             others = ", ".join(f"{count} {status}" for status, count in ended.items())
             parts.append(pluralize(children, "sub-agent") + (f" ({others})" if others else ""))
@@ -355,13 +359,18 @@ def _subject(call: DeniedCall) -> str:
     return sanitize_line(show_deceptive(" ⏎ ".join(call.subject.splitlines())), 200)
 
 
-def _run_again(call: DeniedCall) -> str:
-    """How a call is allowed that was denied because nobody could be asked; "" where nobody sits at a terminal."""
-    if not sys.stdin.isatty():
+def _run_again(denied: Sequence[DeniedCall]) -> str:
+    """How calls are allowed that were denied because nobody could be asked; "" where nobody sits at a terminal."""
+    options = dict.fromkeys(_option(call) for call in denied if call.unasked)
+    if not options or not sys.stdin.isatty():
         return ""
+    what = " ".join([*options][:MAX_OPTIONS])
+    return f"to allow {'it' if len(options) == 1 else 'them'}, run again with {what}; or continue in the chat, which asks you: friday -c"
+
+
+def _option(call: DeniedCall) -> str:
     rule = f"{call.tool}({call.subject})" if call.subject and "\n" not in call.subject else call.tool
-    option = "--mode edits" if call.tool in (EDIT_FILE, WRITE_FILE) else f"--allow {shlex.quote(rule)}"
-    return f"to allow it, run again with {option}; or continue in the chat, which asks you: friday -c"
+    return "--mode edits" if call.tool in (EDIT_FILE, WRITE_FILE) else f"--allow {shlex.quote(rule)}"
 
 
 def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
@@ -377,7 +386,7 @@ def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall
         )
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
-    if again := next((_run_again(call) for call in denied if call.unasked), ""):
+    if again := _run_again(denied):
         lines.append(again)
     for path, view in state.agents.items():
         if view.worktree is not None and view.worktree.state == "changed":

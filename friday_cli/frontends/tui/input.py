@@ -105,6 +105,9 @@ class InputController:
             chat.composer.put(text)
         elif notes.is_note(text) and self.controller.session is not None and await self._kept(text):
             pass
+        elif chat.welcome is not None:
+            self.offer(draft.text)
+            self.say_note("Choose a model above first; then Enter sends this.")
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)
         elif not chat.composer.queue.empty:  # what was typed before comes first
@@ -158,7 +161,7 @@ class InputController:
 
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
-        if waiting := self._chat.composer.queue.take():
+        if self.controller.session is not None and (waiting := self._chat.composer.queue.take()):
             self._app.run_worker(self._send_while_working(waiting))
 
     async def _send_while_working(self, draft: Draft) -> None:

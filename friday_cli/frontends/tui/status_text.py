@@ -67,9 +67,9 @@ an answer, "" any other field."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
-    "tree": "Enter opens · x cancels · m writes · f filters · Esc",
-    "child": "Enter full screen · x cancels · m writes · Esc",
-    "whole": "Enter shows the chat again · x cancels · m writes · Esc",
+    "tree": "Enter opens · x stops · m writes · f filters · Esc",
+    "child": "Enter full screen · x stops · m writes · Esc",
+    "whole": "Enter shows the chat again · x stops · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
     "welcome": "Enter selects · paste an API key to use it",
     "words": "Enter answers · Up: the choices",

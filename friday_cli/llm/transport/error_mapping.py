@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
+from friday_cli.core.protocol.format import no_connection
 from friday_cli.core.text.lazy_regex import pattern
 
 from .endpoint import Endpoint
 from .sse import SSEParser
-from .text import dict_in, html_title, in_words, is_html, one_line, text_in
+from .text import dict_in, html_title, is_html, one_line, text_in
 
 log = logging.getLogger(__name__)
 
@@ -368,7 +369,7 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
 
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
-    why = in_words(_exception_text(endpoint, error))
+    why = no_connection(_exception_text(endpoint, error))
     message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
     if "CERTIFICATE" in why.upper():  # waiting does not help
         hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -18,18 +17,6 @@ def one_line(text: str, limit: int = 300) -> str:
     words = "".join(c if c.isprintable() else " " for c in text[: limit * 8]).split()
     line = " ".join(words)
     return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def in_words(failure: str) -> str:
-    """Why there is no connection, without the numbers of the system and the words of a library."""
-    if "deadline exceeded" in failure:  # anyio's own words
-        return "no answer in time"
-    number, _, words = failure.removeprefix("[Errno ").partition("] ")
-    if not words or not number.lstrip("-").isdigit():
-        return failure
-    if int(number) > 0:
-        return os.strerror(int(number)).lower()
-    return "its name cannot be looked up"  # negative numbers are those of getaddrinfo
 
 
 def is_html(text: str) -> bool:

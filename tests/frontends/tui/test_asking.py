@@ -327,8 +327,8 @@ async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_chil
         await chat.press("right")
         assert "Sub-agent a.2 (coder) wants to run a command · 2 of 2" in chat.frame
         await chat.press("left", "ctrl+t", "home")
-        await chat.until(lambda: "Enter opens · x cancels" in chat.frame and "a answers" not in chat.frame)
-        await chat.press("down", "down", shows="a answers · Enter opens · x cancels")
+        await chat.until(lambda: "Enter opens · x stops" in chat.frame and "a answers" not in chat.frame)
+        await chat.press("down", "down", shows="a answers · Enter opens · x stops")
         for words in ("note one", "note two", "note two", "note three"):
             chat.app.notify(words, timeout=600)
 

@@ -47,6 +47,14 @@ async def test_hits_are_counted_and_gone_to_one_by_one_also_over_two_rows(tmp_pa
         await chat.type("pear", shows="no match")
 
 
+async def test_after_a_search_the_keys_belong_to_what_had_them_before(tmp_path: Path) -> None:
+    async with opened(tmp_path, PLAY) as chat:
+        await chat.ask("one")
+        await chat.say("/find apple", shows="1 of 1")
+        await chat.press("escape")
+        await chat.say("/copy", shows="Copied")
+
+
 @given(st.text("ab c", min_size=1).filter(str.strip), st.integers(1, 6), st.text("ab c"), st.text("ab c"))
 def test_a_text_is_found_wherever_rows_are_broken(text: str, width: int, before: str, after: str) -> None:
     whole = f"{before}{text.strip()}{after}"

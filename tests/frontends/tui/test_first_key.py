@@ -66,6 +66,31 @@ async def test_a_pasted_key_is_tried_kept_and_never_shown(
         assert chat.composer.text == "how"
 
 
+async def test_without_a_model_nothing_typed_is_lost_or_queued(tmp_path: Path, home: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        await chat.until(lambda: bool(app.query(Welcome)))
+        await chat.type("hello")
+        await chat.press("enter", shows="Choose a model above first")
+        await chat.press("enter")
+        assert chat.composer.text == "hello"
+        assert chat.composer.queue.empty
+
+
+async def test_the_arrows_reach_the_key_and_even_a_short_key_is_never_shown(tmp_path: Path, home: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        await chat.until(lambda: bool(app.query(Welcome)))
+        card = app.query_one(Welcome)
+        await chat.until(lambda: card.query_one(OptionList).has_focus)
+        await chat.press("down")
+        assert card.key.has_focus
+        await chat.press("up")
+        assert card.query_one(OptionList).has_focus
+        chat.app.post_message(events.Paste("sk-ant-ab1"))
+        await chat.until(lambda: card.key.value == "sk-ant-ab1")
+
+
 async def test_a_key_that_is_refused_is_not_kept(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
     async with site({"/v1/models": REFUSED}) as web, running(app) as chat:

@@ -29,7 +29,7 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
         assert not chat.side.has_class("shown")
         await chat.press("f7")
         assert chat.side.has_class("shown")
-        await chat.shows("Enter opens · x cancels · m writes")
+        await chat.shows("Enter opens · x stops · m writes")
         chat.composer.clear()
         await chat.press("f7")
         await chat.say("/keys", shows="Everywhere")
@@ -63,7 +63,7 @@ async def test_a_file_that_is_no_toml_changes_nothing(tmp_path: Path, home: Path
 def test_hints_name_the_keys_that_hold() -> None:
     mine = {"app.tree": "f7,f8", "agent.cancel": "ctrl+k"}
     assert keys.respelled("Ctrl+T agents · Esc stops", mine) == "F7 agents · Esc stops"
-    assert keys.respelled("Enter opens · x cancels · Esc", mine) == "Enter opens · Ctrl+K cancels · Esc"
+    assert keys.respelled("Enter opens · x stops · Esc", mine) == "Enter opens · Ctrl+K stops · Esc"
     page = keys.keys_page()
     for words, name in keys.HINTED.items():
         row = next(row for row in page.splitlines() if row.endswith(f"| `{name}` |"))

@@ -20,7 +20,9 @@ WRITES = does("write_file", path="out.txt", content="made\n")
 async def handed_in(chat: Chat) -> None:
     await chat.say("/plan")
     await asked(chat, say="plan it")
-    chat.has("Friday hands in a plan", "The plan", "1 Make out.txt", "❯ 1 Do it; file changes pass (mode edits)")
+    chat.has(
+        "Friday hands in a plan", "The plan", "1 Make out.txt", "❯ 1 Do it; change files without asking (mode edits)"
+    )
     chat.has(
         "2 Do it; ask about each change", "3 Keep planning, and say what to change", "4 Leave plan mode; do nothing"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,16 @@ async def test_a_question_mark_explains_a_question(tmp_path: Path, no_grace: Non
         assert chat.state.asks, "Esc closes the explanation only"
         await chat.press("question_mark", "question_mark")
         await chat.until(lambda: "What it reaches" not in chat.frame)
+
+
+async def test_words_of_program_text_are_not_explained_as_files(tmp_path: Path, no_grace: None) -> None:
+    script = 'import sys; sys.path.insert(0, "src"); print(calc.add(1, 2))'
+    command = f"cp a.txt b.txt && python3 -c '{script}'"
+    async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "F."}]}, size=(100, 40)) as chat:
+        await asked(chat, say="go")
+        await chat.press("question_mark", shows="What it reaches")
+        chat.has("changes b.txt", "only its program text tells")
+        assert not re.search(r"(reads|changes) .*(import|path|calc)", chat.frame)
 
 
 async def test_what_a_rule_lets_through_stands_in_the_question(tmp_path: Path, no_grace: None) -> None:

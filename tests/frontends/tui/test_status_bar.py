@@ -72,8 +72,8 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
         await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.shows("Enter queues · Esc stops")
         await chat.say("next", shows="Enter sends now · Up edits · Esc stops")
-        await chat.press("ctrl+t", "home", "down", shows="Enter opens · x cancels")
-        await chat.press("enter", shows="Enter full screen · x cancels")
+        await chat.press("ctrl+t", "home", "down", shows="Enter opens · x stops")
+        await chat.press("enter", shows="Enter full screen · x stops")
         chat.log.focus()
         await chat.shows("v marks")
 
@@ -86,10 +86,10 @@ async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width:
 
 async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(60, 20)) as chat:
-        words = "Enter opens · x cancels · f filters"
+        words = "Enter opens · x stops · f filters"
         facts = StatusFacts(mode="ask", running=1, asks=1, cost="$0.0542", folder="~/retry", hint=words)
         line = draw_line(facts, Styles.of(chat.app), 60).plain
-        assert line.endswith(" Enter opens · x cancels")
+        assert line.endswith(" Enter opens · x stops")
         assert "1 needs you · 1 agent at work" in line
         facts = StatusFacts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc stops")
         assert draw_line(facts, Styles.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")

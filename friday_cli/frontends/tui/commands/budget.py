@@ -35,17 +35,7 @@ async def run(chat: CommandContext, rest: str) -> None:
 def card(found: spending.Spending) -> str:
     """The caps, and what each key paid."""
     caps = [(row.name, code(row.payer) or "all", *row.amounts()) for row in found.caps]
-    keys = [
-        (
-            code(row.service),
-            code(row.key),
-            f"${row.today:,.2f}",
-            f"{row.today_tokens:,}",
-            f"${row.week:,.2f}",
-            f"{row.week_tokens:,}",
-        )
-        for row in found.keys
-    ]
+    keys = [(code(row.service), code(row.key), *row.amounts()) for row in found.keys]
     first = table(("cap", "for", "most", "used", "held", "left"), caps)
     parts = [first if caps else "No caps. `/budget daily 20` lets all your sessions use $20 a day."]
     titles = ("service", "key", "today", "tokens", "this week", "tokens")

@@ -156,7 +156,7 @@ def cost_card(state: SessionView) -> str:
 
 def _short(count: int) -> str:
     """A number of tokens in few characters."""
-    return str(count) if count < 10_000 else f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
+    return f"{count:,}" if count < 10_000 else f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"
 
 
 def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:

@@ -40,8 +40,8 @@ INIT = (
 
 
 REVIEW = (
-    "Review of {title}.\n\n@reviewer Review {what}. Then list each defect for me, the most serious first, with file:line, and mark each with what its "
-    "evidence was: whether Friday saw the reviewer open or run it, or not."
+    "Review of {title}.\n\n@reviewer Review {what}. Then list each defect for me, the most serious first, with file:line, and say for each "
+    "what the evidence is: whether Friday saw the reviewer open the file or run the code, or not."
 )
 _REVISION = re.compile(r"[\w./~^@{}-]+")
 
@@ -51,7 +51,7 @@ def review_task(rest: str) -> str:
     if not rest:
         return REVIEW.format(
             title="uncommitted changes",
-            what="my uncommitted changes (`git diff HEAD`, and files that git does not know yet)",
+            what="my uncommitted changes (`git diff HEAD`, and untracked files)",
         )
     if not _REVISION.fullmatch(rest) or rest.startswith("-"):
         raise UsageError(f"{sanitize_line(rest, 60)} is not a branch or commit.", hint="Write /review [BASE | COMMIT].")

@@ -47,7 +47,7 @@ Profile {name}.
 Write a profile named {name} for this: {about}
 
 A profile is a Markdown file that defines a sub-agent of Friday: front matter with its description, tools and limits, then its \
-prompt. Fill in this template. List only tools that it needs, of those that you know. Answer with the file alone, in one code \
+prompt. Fill in this template. List only the tools that it needs, of those that you have. Answer with the file alone, in one code \
 block. I save it with /profiles save.
 
 ~~~markdown

@@ -229,7 +229,7 @@ async def _fork(chat: CommandContext, rest: str) -> None:
 
 @command("compact", "Replace the conversation with a summary", usage="[WHAT TO KEEP]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
-    chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
+    chat.say_note("Compacting the conversation. Esc stops it; then nothing has changed.")
     await chat.controller.compaction.run(chat.controller.require_session(), rest)
 
 

@@ -18,27 +18,27 @@ EVERYWHERE: list[BindingType] = [
     Binding("ctrl+o", "details", "Show or hide all details", priority=True, id="app.details"),
     Binding("ctrl+t", "tree", "The tree of agents: show, go there, hide", priority=True, id="app.tree"),
     Binding("ctrl+b", "background", "Continue the newest sub-agent in the background", priority=True, id="app.background"),
-    Binding("ctrl+y", "answer", "Go to what is asked", priority=True, id="app.answer"),
+    Binding("ctrl+y", "answer", "Go to the open question", priority=True, id="app.answer"),
     Binding("alt+left", "wider(4)", "Wider side pane", show=False, id="app.wider"),
     Binding("alt+right", "wider(-4)", "Narrower side pane", show=False, id="app.narrower"),
-    Binding("ctrl+l", "redraw", "Draw the screen again", show=False, priority=True, id="app.redraw"),
+    Binding("ctrl+l", "redraw", "Redraw the screen", show=False, priority=True, id="app.redraw"),
     Binding("f1", "help", "Help", id="app.help"),
     Binding("ctrl+p", "command_palette", "All commands", priority=True, id="app.palette"),
 ]  # fmt: skip
 """The keys that work everywhere. Widgets have their own in their `BINDINGS`."""
 _NAMES = {
-    "right_square_bracket": "]", "left_square_bracket": "[", "slash": "/", "plus": "+", "equals_sign": "=", "minus": "-", "pageup": "PageUp", "pagedown": "PageDown",
+    "right_square_bracket": "]", "left_square_bracket": "[", "slash": "/", "question_mark": "?", "plus": "+", "equals_sign": "=", "minus": "-", "pageup": "PageUp", "pagedown": "PageDown",
 }  # fmt: skip
 _INTRO = """# Keys
 
-By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. There are no chords.
+By where the focus is. Tab cycles through the prompt, the question, the chat, the tree and the sub-agent.
 A key is changed in `keys.toml` in Friday's config folder, by its name: `"transcript.find" = "slash,ctrl+f"`.
-`/keys` shows the keys that hold."""
+`/keys` shows the keys in use."""
 
 
 HINTED = {
     "Ctrl+T agents": "app.tree", "Ctrl+Y answers": "app.answer", "Shift+Tab mode": "app.mode", "F1 help": "app.help",
-    "Enter opens": "tree.open", "a answers": "tree.answer", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
+    "Enter opens": "tree.open", "a answers": "tree.answer", "x stops": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
     "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc stops": "app.back",
 }  # fmt: skip
 """Hints that name a key which users can change."""

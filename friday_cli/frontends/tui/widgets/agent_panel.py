@@ -41,8 +41,8 @@ class AgentPanel(Vertical):
     """The side panel: the tree of agents above, the transcript of the selected sub-agent below. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "request('cancel')", "Cancel: it returns what it has", id="agent.cancel"),
-        Binding("X", "request('abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("x", "request('cancel')", "Stop: it hands back what it has", id="agent.cancel"),
+        Binding("X", "request('abort')", "Stop at once, without a report", id="agent.abort"),
         Binding("m", "request('write')", "Write to it; an ended one resumes", id="agent.message"),
         Binding("t", "request('take_over')", "Take it over: it works with you until /handback", id="agent.take_over"),
         Binding("b", "request('background')", "Continue it in the background", id="agent.background"),

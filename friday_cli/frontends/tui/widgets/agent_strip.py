@@ -11,7 +11,7 @@ from collections import Counter
 from rich.text import Text
 from textual.widgets import Static
 
-from friday_cli.core.protocol.format import is_demo, pluralize, seconds, short_cost, tokens
+from friday_cli.core.protocol.format import is_demo, pluralize, seconds, short_cost, status_word, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView
@@ -81,7 +81,7 @@ def _summary(context: RenderContext, agents: list[AgentView], width: int) -> Tex
 def _state(agent: AgentView) -> str:
     """The word for an agent in the counts of the summary; "" for one that needs the user."""
     if agent.ended:
-        return WITH_WARNINGS if agent.warned else "stopped" if agent.status == "cancelled" else agent.status
+        return WITH_WARNINGS if agent.warned else status_word(agent.status)
     return "" if agent.asks else "at work" if agent.status == "running" else "waiting"
 
 

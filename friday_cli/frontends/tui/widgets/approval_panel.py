@@ -83,7 +83,7 @@ class Approval(Vertical, can_focus=True):
         Binding("tab", "leave", "Back to the prompt; the question stays open", id="approval.leave"),
         Binding("y", "key('y')", "Yes, this once (as 1)", id="approval.yes"),
         Binding("n", "key('n')", "No, and say why", id="approval.no"),
-        Binding("escape", "back", "No, and say why; again: just no", id="approval.escape"),
+        Binding("escape", "back", "No, and say why; again: no without a reason", id="approval.escape"),
         Binding("e", "key('e')", "Change the command before it runs", id="approval.edit"),
         Binding(
             "question_mark", "key('?')", "Explain: what would run, what it reaches, who asks", id="approval.explain"

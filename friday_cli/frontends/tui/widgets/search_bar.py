@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from .text_input import TextField
@@ -39,6 +40,8 @@ class FindBar(Horizontal):
     """Enter goes to the next hit, Up to the one before, Esc closes the bar; the pages scroll the transcript."""
 
     _transcript: Transcript | None = None
+    _before: Widget | None = None
+    """What had the keys when it was opened: it gets them back."""
 
     def compose(self) -> ComposeResult:
         yield _Field(placeholder="Search · Enter: next · Esc: close", compact=True)
@@ -47,9 +50,12 @@ class FindBar(Horizontal):
     def open(self, transcript: Transcript, text: str) -> None:
         """Search `transcript`, at once for `text` unless it is empty."""
         self._transcript = transcript
+        if not self.has_focus_within:
+            self._before = self.screen.focused
         transcript.entry.on_found = lambda number, count: self._say(f"{number} of {count}")
         self.display = True
-        self.query_one(Input).value = text
+        with self.prevent(Input.Changed):  # it is counted below
+            self.query_one(Input).value = text
         self.query_one(Input).focus()
         if text:
             self._count()
@@ -61,8 +67,8 @@ class FindBar(Horizontal):
             return False
         self.display = False
         self._transcript.entry.search("")
-        self._transcript.focus()
-        self._transcript = None
+        (self._before or self._transcript).focus()
+        self._transcript = self._before = None
         return True
 
     def on_input_changed(self, event: Input.Changed) -> None:

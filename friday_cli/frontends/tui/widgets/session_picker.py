@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.format import pluralize, status_word
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.session import lists
 from friday_cli.store.records import SessionRow
@@ -102,4 +102,4 @@ def _line(row: SessionRow, owner: int | None) -> Content:
     open_ = "" if owner is None else "open here · " if owner == os.getpid() else f"open in process {owner} · "
     when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
     agents = f" · {pluralize(row.agents, 'sub-agent')}" if row.agents else ""
-    return Content(f"{row.id[:8]}  {when}  {sanitize_line(row.title, 80)}  ({open_}{row.status}{agents})")
+    return Content(f"{row.id[:8]}  {when}  {sanitize_line(row.title, 80)}  ({open_}{status_word(row.status)}{agents})")

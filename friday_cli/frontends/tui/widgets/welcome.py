@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
@@ -32,6 +34,8 @@ _PREFIXES = (
     ("csk-", "cerebras"),
 )
 """Beginnings of keys that only one service has."""
+_KEY_STARTS = ("sk-", *(start for start, _ in _PREFIXES))
+"""How a word begins that is taken for a key whatever its length."""
 _OTHER = "custom"
 """The provider for a service whose address is typed here."""
 _TITLE = "Welcome to Friday. No model is configured yet; choose one of three ways:"
@@ -44,9 +48,23 @@ _WAYS = (
 FIRST_S, LATER_S, PAUSE_S = 0.3, 2.0, 1.0
 """Seconds in which a server must answer at the first look and at later ones, and between two looks."""
 SHORTEST_KEY = 16
-"""Characters from which a pasted word is taken for a key."""
+"""Characters from which any pasted word is taken for a key."""
 MOST_MODELS = 6
 """Models of local servers that are listed."""
+
+
+class _Ways(OptionList):
+    """The ways without a key. Below the last one the key field gets the keys."""
+
+    def action_cursor_down(self) -> None:
+        if self.highlighted == self.option_count - 1:
+            self.screen.query_one("#key").focus()
+        else:
+            super().action_cursor_down()
+
+
+class _KeyField(TextField):
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("up", "app.focus_previous", show=False)]
 
 
 class Welcome(Vertical):
@@ -73,9 +91,9 @@ class Welcome(Vertical):
             ways.add_row("•", Text(way))
         yield Static(Text(_TITLE + "\n"))
         yield Static(ways)
-        yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
+        yield _Ways(Option("Try the offline demo", id="demo"), compact=True, id="ways")
         yield Static(Text("Looking for local servers ...", style="dim"), id="search")
-        yield TextField(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
+        yield _KeyField(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
         yield Static(id="trouble")
 
     def on_mount(self) -> None:
@@ -88,7 +106,7 @@ class Welcome(Vertical):
         if (
             not self.query("#key")
             or self.key.has_focus
-            or len(text) < SHORTEST_KEY
+            or (len(text) < SHORTEST_KEY and not text.startswith(_KEY_STARTS))
             or not (text.isascii() and text.isprintable())
             or " " in text
         ):

@@ -74,7 +74,7 @@ def quoted(text: str, limit: int = 200) -> str:
 
 def failure(result: ToolResult) -> str:
     """Why a call brought nothing, in words."""
-    ended = {"denied": "was refused", "cancelled": "was cancelled"}.get(result.status, "failed")
+    ended = {"denied": "was refused", "cancelled": "was stopped"}.get(result.status, "failed")
     return f"{ended}: {quoted(result.text.partition('. ')[0])}"
 
 
