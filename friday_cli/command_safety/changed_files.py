@@ -86,16 +86,13 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
     named += [
         ProgramWord(found[1], arg.glob) for arg in args if arg.known and (found := _JOINED_OUTPUT.fullmatch(arg.text))
     ]
-    return labels_of([*named, *(embedded_names(name, args) if _runs_text(name) else ())], context, directory)
-
-
-def _runs_text(name: str) -> bool:
-    return name in RUNNERS or INTERPRETERS.fullmatch(name) is not None
+    runs_text = name in RUNNERS or INTERPRETERS.fullmatch(name)
+    return labels_of([*named, *(embedded_names(name, args) if runs_text else ())], context, directory)
 
 
 def program_text(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
-    """The arguments that are program text, and what looks like the name of a file in them, for a program that runs such text."""
-    if not _runs_text(name):
+    """The arguments that are program text (`python -c`, also behind another program), and what looks like a file's name in them."""
+    if not any(INTERPRETERS.fullmatch(word.rsplit("/", 1)[-1]) for word in (name, *(arg.text for arg in args))):
         return []
     return [*(arg for arg in args if _NO_NAME.search(arg.text)), *embedded_names(name, args)]
 

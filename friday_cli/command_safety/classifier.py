@@ -217,12 +217,10 @@ class CommandClassifier:
             changes += changed_files.changed_labels(name, _placed(named, self._state), self.context, base)
             inside = changed_files.embedded_names(name, named) if reason else ()
             reads += [label for arg in inside for label in _read_labels(self.context, arg, base)]
-            texts = changed_files.program_text(name, named) if reason else []
-            guesses += [label for arg in texts for label in _read_labels(self.context, arg, base)]
-            guesses += changed_files.labels_of(texts, self.context, base)
+            guesses += self._guesses(name, named, base) if reason else []
             searches += ["."] if any(not arg.known for arg in inside) else []
         known = all(arg.known and not arg.glob for arg in argv)
-        words = [arg.text for arg in argv]
+        texts = [arg.text for arg in argv]
         dynamic = "" if known else "one of its words is not known before it runs"
         if reason and not dynamic and name in _CHANGE_THE_SHELL:
             dynamic = f"{name} changes how later commands behave"
@@ -230,12 +228,12 @@ class CommandClassifier:
             self._state.pipe_output = programs.pipe_output(argv, self._state.pipe_input)
             why = "it is read-only"
             return SimpleCommand(
-                _joined(argv), text, _readings(words), True, why, dynamic, reads=tuple(reads), searches=tuple(searches)
+                _joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads), searches=tuple(searches)
             )
         return SimpleCommand(
             _joined(argv),
             text,
-            _readings(words),
+            _readings(texts),
             why=reason,
             dynamic_arguments=dynamic,
             dynamic_program=not argv[0].text or argv[0].glob or (name in _RUN_THEIR_ARGUMENTS and not known),
@@ -245,10 +243,16 @@ class CommandClassifier:
             changes=tuple(changes),
             unread_words=open_ended.unread_words(argv),
             unread_program=open_ended.unread_program(argv),
-            risky=open_ended.risky_options(words),
-            suggest=suggest_rule(words) if known else "",
-            runs_named=runs_named(words),
+            risky=open_ended.risky_options(texts),
+            suggest=suggest_rule(texts) if known else "",
+            runs_named=runs_named(texts),
         )
+
+    def _guesses(self, name: str, args: Sequence[ProgramWord], base: str) -> list[str]:
+        """The labels of words of program text, which may not be files."""
+        texts = changed_files.program_text(name, args)
+        read = [label for arg in texts for label in _read_labels(self.context, arg, base)]
+        return read + changed_files.labels_of(texts, self.context, base)
 
     def _cd_or_read(self, text: str, name: str, words: list[Word]) -> SimpleCommand:
         """`cd` into a folder of the workspace, or `read` into variables of the command itself."""

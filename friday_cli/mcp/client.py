@@ -20,9 +20,9 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.format import no_connection
 from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.system.connection_failure import no_connection
 
 from . import elicitation
 from .answers import joined, offered_prompt, offered_tool, part, reply, resource

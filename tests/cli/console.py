@@ -113,7 +113,7 @@ class Console:
         self, *argv: str, says: Sequence[tuple[str, str | Callable[[], None]]] = (), columns: int = 80, **env: str
     ) -> CommandResult:
         """Run it on a terminal; `says` are (words to wait for, what is typed or done then). All that is shown is `out`.
-        Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a
+        Ctrl+C is typed again where nothing comes of it: Python misses one that comes right before it waits for a
         line."""
         master, slave = pty.openpty()
         env = self.env | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color"} | env

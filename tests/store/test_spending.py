@@ -13,6 +13,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelop
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.waiting import CapReached
 from friday_cli.session.rewind import fork
+from friday_cli.session.spending import SpendingRow
 from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
 from friday_cli.store.repair import repair
@@ -124,3 +125,8 @@ async def test_a_reply_replaces_what_was_held_for_it(store: Store) -> None:
     ledger.end(held, "a")
     await store.journal(session, ledger).append(run_of(session, SATURDAY, total=USED))
     assert [(row.held.tokens, row.used.tokens) for row in await store.spending.used(SATURDAY)] == [(0, 150), (0, 150)]
+
+
+@pytest.mark.parametrize(("cost", "tokens", "shown"), [(0.0, 1_200, "n/a"), (0.0, 0, "$0.00"), (1.5, 10, "$1.50")])
+def test_tokens_of_an_unknown_price_are_not_shown_as_free(cost: float, tokens: int, shown: str) -> None:
+    assert SpendingRow("s", "k", cost, tokens, cost, tokens).amounts() == (shown, f"{tokens:,}") * 2

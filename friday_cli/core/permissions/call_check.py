@@ -82,7 +82,7 @@ def _step_lines(step: SimpleCommand) -> list[str]:
         ("changes", step.changes),
         ("reads the files below", step.searches),
     )
-    facts = [*filter(None, (step.danger, step.why))]
+    facts = [*filter(None, (step.danger, step.why, step.unread_program))]
     for what, labels in known:
         if certain := [label for label in labels if label not in step.guesses]:
             facts.append(f"{what} {', '.join(certain)}")

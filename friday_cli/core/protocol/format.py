@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -122,15 +121,3 @@ def how_it_ended(status: str, stop_reason: str, limit_of: str = "") -> str:
         return status_word(status)
     whose = f" of {limit_of}" if limit_of else ""
     return _ENDS.get(stop_reason) or f"{status} ({limit_name(stop_reason)}{whose})"
-
-
-def no_connection(failure: str) -> str:
-    """Why there is no connection, without the numbers of the system and the words of a library."""
-    if "deadline exceeded" in failure:  # anyio's own words
-        return "no answer in time"
-    number, _, words = failure.removeprefix("[Errno ").partition("] ")
-    if not words or not number.lstrip("-").isdigit():
-        return failure
-    if int(number) > 0:
-        return os.strerror(int(number)).lower()
-    return "its name cannot be looked up"  # negative numbers are those of getaddrinfo

@@ -112,7 +112,7 @@ def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
             from friday_cli.agents.output_schema import read_schema
 
             schema = read_schema(values["json_schema"], "--json-schema")
-        prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C stops it
+        prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl+C stops it
         return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)

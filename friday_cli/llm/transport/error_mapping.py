@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
-from friday_cli.core.protocol.format import no_connection
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.system.connection_failure import no_connection
 
 from .endpoint import Endpoint
 from .sse import SSEParser

@@ -108,7 +108,7 @@ def test_steps_are_printed_in_the_order_of_events_and_a_sign_shows_whose_turn_it
         "a.1": [{"text": "Seen."}],
     }
     with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, plays)) as terminal:
-        terminal.until(b"Ctrl-D quits.\r\n> ")
+        terminal.until(b"Ctrl+D quits.\r\n> ")
         terminal.type(b"begin\n", until=b"Done: completed")
         terminal.until(b"> ", after=b"Done: completed")
         in_order = (
@@ -130,11 +130,11 @@ def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
     with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
         terminal.until(b"/help lists the commands")
         terminal.until(b"Tool list_dir")  # it is at work
-        terminal.type(b"\x03", until=b"Stopped. Press Ctrl-C again to quit.")
+        terminal.type(b"\x03", until=b"Stopped. Press Ctrl+C again to quit.")
         terminal.until(b"Done: stopped")
         said = -1
         while terminal.read(0.1):  # two presses are one wish where little time is between them
-            if said < (said := terminal.out.count(b"Press Ctrl-C again to quit.")):
+            if said < (said := terminal.out.count(b"Press Ctrl+C again to quit.")):
                 terminal.type(b"\x03")
         assert terminal.end() == 0
         assert b"\x1b" not in terminal.out

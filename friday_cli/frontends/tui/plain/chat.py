@@ -68,7 +68,7 @@ class PlainChat:
             loop.add_reader(terminal.life(), self._leave, 129)
         await self.controller.open()
         badge = self.controller.session.facts.badge if self.controller.session else ""
-        self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
+        self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl+D quits.")
         if watched_now := read_only_reason(self.controller):
             self._say(f"{watched_now}.")
         if self._pick:
@@ -134,14 +134,14 @@ class PlainChat:
             self._over.set_result(code)
 
     def _interrupt(self) -> None:
-        """Ctrl-C: interrupt; twice in a row: quit."""
+        """Ctrl+C: interrupt; twice in a row: quit."""
         if self._presses.again("quit"):
             self._leave(0)
         elif self.controller.working or self.controller.loop.running:
             self._begin(self.controller.interrupt())
-            self._say("Stopped. Press Ctrl-C again to quit.")
+            self._say("Stopped. Press Ctrl+C again to quit.")
         else:
-            self._say("Press Ctrl-C again to quit.")
+            self._say("Press Ctrl+C again to quit.")
 
     def _read(self) -> None:
         data = os.read(sys.stdin.fileno(), READ)

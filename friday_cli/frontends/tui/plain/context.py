@@ -63,7 +63,7 @@ class PlainContext:
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         if self.controller.working:
             name = sanitize_line(draft.text, 40)
-            raise UsageError(f"{name} has to wait: the agent is working. Ctrl-C stops it.")
+            raise UsageError(f"{name} has to wait: the agent is working. Ctrl+C stops it.")
         for remark in await self.controller.say_custom(custom, rest, draft):
             self.say_note(remark, "warning")
 
