@@ -274,9 +274,11 @@ def hold_batch(
         if count < fits:
             fits, full = count, reached
     if fits:
-        tokens, cost = (sum(each) for each in zip(*requests[:fits], strict=True))
+        held = sum(requests[:fits], Amounts())
         named = (batch.batch, batch.job, batch.service, batch.key, batch.expires)
-        db.execute("INSERT OR REPLACE INTO batch_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*named, fits, tokens, cost))
+        db.execute(
+            "INSERT OR REPLACE INTO batch_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*named, fits, held.tokens, held.cost)
+        )
     return fits, full
 
 

@@ -117,7 +117,7 @@ class SimulatedEngine:
                 break
             used[1], policy, again = HELD, RetryPolicy(), False
             while True:
-                number, succeeded = await gate.acquire(again=again), False
+                number, succeeded = await gate.acquire(in_front=again), False
                 try:
                     used[0] += await self.service.answer()
                     succeeded = True
