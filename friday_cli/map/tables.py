@@ -132,7 +132,7 @@ def _of_parquet(file: BinaryIO, name: str) -> Iterator[Row]:
     if find_spec("pyarrow") is None:
         hint = "Run `pip install 'friday-cli[tables]'`."
         raise UsageError(f"{name}: Parquet files need pyarrow, which is not installed.", hint=hint)
-    command = [sys.executable, "-I", "-m", f"{__package__}.parquet_rows"]
+    command = [sys.executable, "-P", "-m", f"{__package__}.parquet_rows"]
     with file:
         reader = subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert reader.stdout is not None

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 LOOK_S = 1.0
 """Seconds between two looks. Time is counted in looks: a process that is stopped makes none."""
@@ -32,7 +33,7 @@ _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 class BlockedWatch:
-    """Looks every `LOOK_S` seconds until the end of the event loop on which it is made.
+    """Looks every `LOOK_S` seconds until the end of the event loop on which it is made; after `stopping`, until the end of the process.
 
     `limit_s`: seconds after which the process also ends where no signal came, with `code`; None for never. `tell` gets the text for a
     person, and "" when the loop goes on; `restore` gives the terminal back. Both are called on the thread of the watch.
@@ -71,10 +72,8 @@ class BlockedWatch:
         waiting, left, told = dict.fromkeys(_ENDING, 0), self._limit, False
         while not self._loop.is_closed():
             if self._silent == 0:
-                try:
+                with suppress(RuntimeError):  # closed
                     self._loop.call_soon_threadsafe(self._turn)
-                except RuntimeError:  # closed
-                    return
             time.sleep(LOOK_S)
             left = None if left is None else left - LOOK_S
             self._look_at_stop()
@@ -83,7 +82,7 @@ class BlockedWatch:
             if self._turned or not blocked:
                 self._silent, self._turned = 0, False
                 if told:
-                    self._tell("")
+                    _within_limit(lambda: self._tell(""))
                 told = False
                 continue
             self._silent += 1
@@ -97,6 +96,9 @@ class BlockedWatch:
             if self._silent >= TOLD_AFTER and not told:
                 told = True
                 _within_limit(lambda: self._tell(WAITS))
+        while self._stop_code:  # the interpreter waits for each thread of the executor
+            time.sleep(LOOK_S)
+            self._look_at_stop()
 
     def _look_at_stop(self) -> None:
         self._stopped += bool(self._stop_code)

@@ -131,9 +131,10 @@ def _made_way(root: Path, path: Path) -> Iterator[int]:
 def _copy_content(file: IO[bytes], folder: int, name: str) -> None:
     facts = os.fstat(file.fileno())
     made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    with os.fdopen(made, "wb", buffering=0) as written:
+    with os.fdopen(made, "wb") as written:  # without a buffer, a full disk would cut a file without an error
         while piece := file.read(1 << 20):
             written.write(piece)
+        written.flush()
         os.fchmod(made, stat.S_IMODE(facts.st_mode))
         os.utime(made, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 

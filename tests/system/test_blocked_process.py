@@ -32,7 +32,9 @@ async def main(how, pipe):
     if how == "stop":
         watch.stopping(130)
         await asyncio.to_thread(open, pipe)
-    if how == "thread":
+    if how in ("thread", "exit"):
+        if how == "exit":
+            watch.stopping(143)
         try:
             await asyncio.wait_for(asyncio.to_thread(open, pipe), 0.1)
         except TimeoutError:
@@ -42,7 +44,8 @@ async def main(how, pipe):
     await asyncio.sleep(0.3)
 
 asyncio.run(main(*sys.argv[1:]))
-os._exit(0)
+if sys.argv[1] != "exit":
+    os._exit(0)
 """
 TOLD = b"waits for a file system or a terminal that does not answer; Ctrl+C ends it\n"
 STOPS = b"has not ended yet: a file system may not answer; the same signal again ends it\n"
@@ -58,6 +61,7 @@ ENDED = b"friday: ended without waiting for what does not answer, such as a file
         ("answers", 0, TOLD + b"it answers\n"),
         ("stop", 130, STOPS + ENDED),
         ("thread", 0, b""),
+        ("exit", 143, STOPS + ENDED),
     ],
 )
 def test_a_blocked_process_says_so_and_ends(tmp_path: Path, how: str, code: int, said: bytes) -> None:
@@ -71,7 +75,7 @@ def test_a_blocked_process_says_so_and_ends(tmp_path: Path, how: str, code: int,
     assert process.stdout.readline() == b"ready\n"
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     left, err = "", b""
-    while how not in ("thread", "stop") and not left:
+    while how not in ("thread", "stop", "exit") and not left:
         left = children.read_text()
     try:
         if how in ("signal", "answers"):

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import itertools
 import os
+import resource
 import socket
 import threading
 from collections import Counter
@@ -230,3 +232,19 @@ def test_a_copy_follows_no_link_on_the_way(root: Path, tmp_path: Path, where: st
     assert copied == [False, False, False, False, False, True]
     assert (outside / "a" / "f").read_text() == "outside"
     assert (folders["target"] / "link").readlink() == Path("a/f")
+
+
+def test_a_copy_that_does_not_fit_is_an_error(root: Path) -> None:
+    for name in ("source", "target"):
+        (root / name).mkdir()
+    (root / "source" / "f").write_bytes(b"x" * 3_000)
+    pid = os.fork()
+    if pid == 0:  # the limit is of the process
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+        try:
+            safe_files.copy(root / "source", root / "target", "f")
+        except OSError as error:
+            os._exit(error.errno == errno.EFBIG)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1

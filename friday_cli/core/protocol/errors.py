@@ -144,5 +144,6 @@ PROCESS_LIMIT = (
 
 
 def is_process_limit(error: BaseException) -> bool:
-    """Whether the limit of processes and threads is reached, as starting one raises it."""
-    return isinstance(error, BlockingIOError) or "can't start new thread" in str(error)
+    """Whether the limit of processes and threads is reached, as starting one raises it. Output that is full is a BlockingIOError, too."""
+    refused = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
+    return refused or "can't start new thread" in str(error)
