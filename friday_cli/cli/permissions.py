@@ -14,6 +14,7 @@ from friday_cli.command_safety import AnalysisContext, analyze, network_targets,
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.call_check import CallCheck
 from friday_cli.core.permissions.decision import MODES, PermissionDecision, StepOutcome
+from friday_cli.core.permissions.matching import is_about
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.suggest import suggested_rule
@@ -113,11 +114,8 @@ def explain(
         _show(text, one, 2)
     rows = [(found.whose, found.step, *_words(found.decision)) for found in rules.explain(wanted)]
     show_table(("RIGHTS OF", "STEP", "DECISION", "REASON"), rows, wide=("REASON",))
-    if (
-        (hidden := rules.keeping_from_searches())
-        and permission.decision == "allow"
-        and wanted.tool in (GLOB, GREP, LIST_DIR)
-    ):
+    hidden = [rule for rule in rules.denying_or_asking() if rule.pattern and is_about(rule, "read")]
+    if hidden and permission.decision == "allow" and wanted.tool in (GLOB, GREP, LIST_DIR):
         output.remark(f"files that {', '.join(map(str, hidden))} covers are left out of its result")
     if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)

@@ -217,7 +217,7 @@ class CommandClassifier:
             changes += changed_files.changed_labels(name, _placed(named, self._state), self.context, base)
             inside = changed_files.embedded_names(name, named) if reason else ()
             reads += [label for arg in inside for label in _read_labels(self.context, arg, base)]
-            guesses += self._guesses(name, named, base) if reason else []
+            guesses += _guesses(self.context, name, named, base) if reason else []
             searches += ["."] if any(not arg.known for arg in inside) else []
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
@@ -247,12 +247,6 @@ class CommandClassifier:
             suggest=suggest_rule(texts) if known else "",
             runs_named=runs_named(texts),
         )
-
-    def _guesses(self, name: str, args: Sequence[ProgramWord], base: str) -> list[str]:
-        """The labels of words of program text, which may not be files."""
-        texts = changed_files.program_text(name, args)
-        read = [label for arg in texts for label in _read_labels(self.context, arg, base)]
-        return read + changed_files.labels_of(texts, self.context, base)
 
     def _cd_or_read(self, text: str, name: str, words: list[Word]) -> SimpleCommand:
         """`cd` into a folder of the workspace, or `read` into variables of the command itself."""
@@ -291,6 +285,14 @@ class CommandClassifier:
         for choice in choices:
             total *= len(choice)
         return [list(argv) for argv in itertools.product(*choices)] if total <= MAX_VARIANTS else None
+
+
+def _guesses(context: AnalysisContext, name: str, args: Sequence[ProgramWord], base: str) -> list[str]:
+    """The labels of words of program text, which may not be files."""
+    texts = changed_files.program_text(name, args)
+    return [label for arg in texts for label in _read_labels(context, arg, base)] + changed_files.labels_of(
+        texts, context, base
+    )
 
 
 def _read_labels(

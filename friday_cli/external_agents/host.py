@@ -132,6 +132,7 @@ def _may_write(agent: Agent) -> bool:
 
 
 def _may_do_unasked(agent: Agent, *, confined: bool) -> bool:
-    """Whether an agent may change files and run commands without a question."""
+    """Whether an agent may change files and run commands without a question, and no rule is for what it may not."""
     tools, modes = agent.conversation.tools, ("auto", "yolo") if confined else ("yolo",)
-    return agent.rules.effective_mode in modes and WRITE_FILE in tools and BASH in tools
+    free = agent.rules.effective_mode in modes and not agent.rules.denying_or_asking()
+    return free and WRITE_FILE in tools and BASH in tools

@@ -170,6 +170,7 @@ def test_what_cannot_log_in_is_told_with_what_to_type(robot: Robot, name: str, w
         (("--mode", "edits"), (), "deny"),
         (("--mode", "auto"), (), "deny"),  # without a sandbox its commands are asked about
         (("--yolo",), (), "allow"),
+        (("--yolo", "--deny", "bash(rm *)"), (), "deny"),  # a rule would not reach them
         (("--yolo",), ("allowedTools: [read_file, write_file]",), "deny"),
     ],
 )

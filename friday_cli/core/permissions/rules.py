@@ -134,14 +134,10 @@ class Rules:
         found += [self._rights().ruled(call), *(bound.ruled(call) for bound in self.narrowed.values())]
         return strictest(met) if (met := [one for one in found if one is not None]) else None
 
-    def keeping_from_searches(self) -> list[Rule]:
-        """The deny and ask rules of this agent and its ancestors for files that are left out of the results of searches."""
-        from .matching import is_about
-
-        found = [
-            rule for rule in self._binding() if rule.pattern and rule.decision != "allow" and is_about(rule, "read")
-        ]
-        return found if self.parent is None else [*self.parent.keeping_from_searches(), *found]
+    def denying_or_asking(self) -> list[Rule]:
+        """The deny and ask rules of this agent and its ancestors."""
+        found = [rule for rule in self._binding() if rule.decision != "allow"]
+        return found if self.parent is None else [*self.parent.denying_or_asking(), *found]
 
     def withheld(self, call: RuleInput, labels: Sequence[str]) -> set[str]:
         """Those of the files that a search found which a rule of this agent or its ancestors keeps from its result."""
