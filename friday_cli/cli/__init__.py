@@ -41,7 +41,7 @@ COMMANDS = {
     "usage": "Show cost and tokens by day, model, profile and folder.",
     "budget": "Caps over all sessions, per day and week: show, set, clear.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
-    "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "profiles": "Profiles of sub-agents: list, show, check, login, new.",
     "skills": "Skills that agents load: list, show, check, new.",
     "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
     "lsp": "Language servers: list, check files.",

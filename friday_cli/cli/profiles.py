@@ -133,7 +133,7 @@ def login(
         metavar="NAME", help="The profile of an external agent.", autocompletion=completion.profiles
     ),
 ) -> None:
-    """Log in to the program of a profile, as that program does it in a terminal. Friday does not see the login.
+    """Log in to the program of a profile. Friday does not see the login.
 
     Needed where Friday has no key for its service: Claude Code and Codex then use a login of their own."""
     profile = load_context().profiles().named(name)

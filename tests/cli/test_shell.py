@@ -42,7 +42,7 @@ COMMANDS = {
     "usage": (),
     "budget": ("show", "set", "clear"),
     "memory": ("list", "show", "promote", "forget"),
-    "profiles": ("list", "show", "check", "new"),
+    "profiles": ("list", "show", "check", "login", "new"),
     "skills": ("list", "show", "check", "new"),
     "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
     "lsp": ("list", "check"),
