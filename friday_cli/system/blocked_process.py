@@ -16,6 +16,8 @@ from contextlib import suppress
 
 LOOK_S = 1.0
 """Seconds between two looks. Time is counted in looks: a process that is stopped makes none."""
+REST_S = 10.0
+"""Seconds until the next look at a process that nobody sits at, while its event loop turns: there may be fifty of them."""
 ENDS_AFTER = 3
 """Looks that a signal, or a press of Ctrl+C, may wait."""
 TOLD_AFTER = 10
@@ -35,7 +37,7 @@ _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 class BlockedWatch:
     """Looks every `LOOK_S` seconds until the end of the event loop on which it is made; after `stopping`, until the end of the process.
 
-    `limit_s`: seconds after which the process also ends where no signal came, with `code`; None for never. `tell` gets the text for a
+    `background`: nobody sits at the process, and it looks every `REST_S` seconds while all is well. `limit_s`: seconds after which the process also ends where no signal came, with `code`; None for never. `tell` gets the text for a
     person, and "" when the loop goes on; `restore` gives the terminal back. Both are called on the thread of the watch.
     """
 
@@ -44,12 +46,13 @@ class BlockedWatch:
         limit_s: float | None = None,
         code: int = 1,
         *,
+        background: bool = False,
         tell: Callable[[str], object] | None = None,
         restore: Callable[[], object] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(_Threads(32, "asyncio"))
-        self._limit, self._code = limit_s, code
+        self._limit, self._code, self._rest_s = limit_s, code, REST_S if background else LOOK_S
         self._tell, self._restore = tell or _tell, restore
         self._status = f"/proc/self/task/{threading.get_native_id()}/status"
         self._turned, self._pressed, self._silent = False, False, 0
@@ -74,10 +77,11 @@ class BlockedWatch:
             if self._silent == 0:
                 with suppress(RuntimeError):  # closed
                     self._loop.call_soon_threadsafe(self._turn)
-            time.sleep(LOOK_S)
-            left = None if left is None else left - LOOK_S
+            pause = LOOK_S if self._silent else self._rest_s
+            time.sleep(pause)
+            left = None if left is None else left - pause
             self._look_at_stop()
-            blocked, signals = _look(self._status)
+            blocked, signals = (False, set[int]()) if self._turned else _look(self._status)
             waiting = {number: waiting[number] + 1 if number in signals else 0 for number in _ENDING}
             if self._turned or not blocked:
                 self._silent, self._turned = 0, False

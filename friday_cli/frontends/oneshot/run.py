@@ -151,7 +151,7 @@ async def _ask(
     show: Callable[[str], None],
     signals: SignalHandler,
 ) -> int:
-    watch = BlockedWatch(values["timeout"], EXIT_LIMIT)
+    watch = BlockedWatch(values["timeout"], EXIT_LIMIT, background=values["background"])
     if not values["background"]:
         signals.on_stop = watch.stopping
     signals.watch(hang_up=not values["background"])
