@@ -77,6 +77,18 @@ async def test_without_a_model_nothing_typed_is_lost_or_queued(tmp_path: Path, h
         assert chat.composer.queue.empty
 
 
+async def test_an_enter_right_behind_letters_is_for_the_prompt_and_chooses_nothing(tmp_path: Path, home: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    async with running(app) as chat:
+        await chat.until(lambda: bool(app.query(Welcome)) and app.query_one(OptionList).has_focus)
+        for key in "hello":
+            app.post_message(events.Key(key, key))
+        app.post_message(events.Key("enter", "\r"))  # before the prompt has the keys
+        await chat.shows("Choose a model above first")
+        assert chat.composer.text == "hello"
+        assert app.query(Welcome)
+
+
 async def test_the_arrows_reach_the_key_and_even_a_short_key_is_never_shown(tmp_path: Path, home: Path) -> None:
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
     async with running(app) as chat:

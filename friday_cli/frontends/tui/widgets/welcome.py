@@ -56,6 +56,21 @@ MOST_MODELS = 6
 class _Ways(OptionList):
     """The ways without a key. Below the last one the key field gets the keys."""
 
+    typed = False
+    """Whether letters for the prompt came since it has the keys: an Enter that comes with them is for the prompt, too."""
+
+    def on_focus(self) -> None:
+        self.typed = False
+
+    def on_key(self, event: events.Key) -> None:
+        self.typed = self.typed or event.is_printable
+
+    def action_select(self) -> None:
+        if self.typed:
+            self.post_message(TextTyped("\r"))
+        else:
+            super().action_select()
+
     def action_cursor_down(self) -> None:
         if self.highlighted == self.option_count - 1:
             self.screen.query_one("#key").focus()
