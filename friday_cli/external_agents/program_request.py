@@ -18,8 +18,12 @@ PICTURE = 1_500
 """Tokens of a picture, however long its text is."""
 _LEAST_THINKING = 1024
 """Anthropic takes no smaller budget of thinking, and only one below the limit of the reply."""
-_PICTURES = pattern(r'(?:;base64,|"data": ")(?!JVBERi)[A-Za-z0-9+/=]{2000,}')
-"""The text of a picture in a request. PDF files, whose text begins as excluded here, have more tokens."""
+_PICTURES = pattern(
+    r'(?<!\\)"(?:(?:image_)?url": "data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]{2000,}'
+    r'|(?:media_type|mimeType|mime_type)": "image/[\w.+-]+", "data": "[A-Za-z0-9+/=]{2000,}'
+    r'|data": "[A-Za-z0-9+/=]{2000,}", "(?:media_type|mimeType|mime_type)": "image/)'
+)
+"""A picture in the JSON of a request, as the three services take it. Inside a text its quotes are escaped: there it is read as text."""
 
 _PATHS: dict[Wire, tuple[str, ...]] = {
     "anthropic": ("/v1/messages", "/v1/messages/count_tokens"),
@@ -121,12 +125,13 @@ def _is_limit(value: Any) -> bool:
 
 
 def _parts(fields: dict[str, Any]) -> dict[int, int]:
-    found = {}
+    found = dict[int, int]()
     for name, value in fields.items():
         for part in value if isinstance(value, list) else (value,):
             text = json.dumps(part)
             rest, pictures = _PICTURES().subn("", text)
-            found[hash((name, text))] = len(rest) + pictures * PICTURE * BYTES_PER_TOKEN
+            part_of = hash((name, text))  # the same message may be there more than once
+            found[part_of] = found.get(part_of, 0) + len(rest) + pictures * PICTURE * BYTES_PER_TOKEN
     return found
 
 

@@ -16,8 +16,10 @@ from friday_cli.core.protocol.events import Envelope, RequestSent, TurnFinished,
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.extensions.profiles.profile import Wire
 from friday_cli.external_agents.meter import Meter
+from friday_cli.external_agents.program_request import ProgramRequest
 from friday_cli.external_agents.turns import Turns
 from friday_cli.external_agents.upstream import Upstream
+from friday_cli.external_agents.usage import BYTES_PER_TOKEN
 from friday_cli.llm.transport import h11_client, http
 from friday_cli.llm.transport.endpoint import Endpoint
 from tests.engine_fixture import Bench, Model, Profile, until
@@ -152,10 +154,35 @@ async def test_what_was_sent_before_is_not_new_and_a_picture_is_not_its_text() -
     long, other, picture = "a " * 4000, "b " * 4000, "c" * 400_000
     async with metered("anthropic", *[document(usage, 200)] * 4) as at:
         at.bench.root.budget.needs_log = True
-        for texts in ([long], [long, other], [other], [{"source": {"type": "base64", "data": picture}}]):
+        for texts in ([long], [long, other], [other], [SOURCE | {"data": picture}]):
             await at.send("/v1/messages", {"model": "m", "messages": texts, "max_tokens": 5})
         sent = [(one.request.input // 1000, one.request.cache_read // 1000) for one in at.bench.of(RequestSent)]
         assert sent == [(2, 0), (2, 2), (0, 2), (1, 0)]
+
+
+SOURCE = {"type": "base64", "media_type": "image/png"}
+LETTERS = "c" * 40_000
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        ({"content": [{"type": "image", "source": SOURCE | {"data": LETTERS}}]}, 1_500),
+        ({"parts": [{"inlineData": {"data": LETTERS, "mimeType": "image/png"}}]}, 1_500),
+        ({"content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{LETTERS}"}}]}, 1_500),
+        ({"content": [{"type": "input_image", "image_url": f"data:image/webp;base64,{LETTERS}"}]}, 1_500),
+        ({"parts": [{"inlineData": {"mimeType": "image/png", "data": LETTERS}}]}, 1_500),
+        ({"content": f'a page with <img src="data:image/png;base64,{LETTERS}">'}, 10_000),
+        ({"content": json.dumps({"source": SOURCE | {"data": LETTERS}})}, 10_000),
+        ({"content": [{"type": "tool_use", "input": {"data": LETTERS}}]}, 10_000),
+        ({"content": [{"source": {"media_type": "application/pdf", "data": LETTERS}}]}, 10_000),
+    ],
+)
+def test_only_what_the_service_sees_as_a_picture_counts_as_one(message: dict[str, Any], tokens: int) -> None:
+    asked = [ProgramRequest.read("/v1/messages", json.dumps({"messages": [message] * n}).encode()) for n in (1, 3)]
+    one, three = (sum(found.parts.values()) / BYTES_PER_TOKEN for found in asked if found is not None)
+    assert tokens <= one < tokens + 100
+    assert 3 * tokens <= three < 3 * tokens + 300  # the same message again is sent again
 
 
 async def test_searches_and_long_caching_are_charged() -> None:
