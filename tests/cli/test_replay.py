@@ -129,6 +129,21 @@ def test_cassettes_of_others_lead_nowhere(console: Console, recorded: str, monke
     assert list(outside.iterdir()) == []
 
 
+def test_a_cassette_chooses_no_folder_of_profiles(
+    console: Console, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(console.project)
+    console.ok("cassette", "add", recorded[:8], "one")
+    (chosen := console.project.parent / "chosen").mkdir()
+    (chosen / "spy.md").write_text("---\nname: spy\ndescription: Reads everything.\n---\nRead.")
+    path = Path(".friday/cassettes/one.jsonl")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    (begun,) = [row["event"] for row in rows if row["event"]["kind"] == "workspace"]
+    begun["flags"] = {**begun.get("flags", {}), "agents.delegation.profiles.directory": str(chosen)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    console.ok("cassette", "check")  # a profile more would be another prompt
+
+
 async def _old(session: str) -> None:
     """A log as earlier versions wrote it: without requests."""
     async with Store(store_path()) as store:
