@@ -13,7 +13,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import msgspec
+from textual.command import CommandList
 
+from friday_cli.frontends.tui.commands import slash_commands
 from friday_cli.frontends.tui.fleet_screen import FleetApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
@@ -85,6 +87,8 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await event_chat.play(ended())
         out["change"] = event_chat.frame()
         await pilot.press("ctrl+p")
+        commands = len(slash_commands.listed(app.chat.customs()))  # they come one after the other
+        await event_chat.chat.until(lambda: app.screen.query_one(CommandList).option_count == commands)
         await event_chat.settle(has="/add-dir")
         out["palette"] = event_chat.frame()
         await pilot.press("escape")
