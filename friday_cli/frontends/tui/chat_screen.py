@@ -66,7 +66,10 @@ class ChatScreen(Screen[None]):
 
     def first_widgets(self) -> ComposeResult:
         """Make the widgets of the first picture."""
-        cwd = self._services.cwd
+        cwd, app = self._services.cwd, self._services.app
+        for length, bounds in zip(app.size, (app.HORIZONTAL_BREAKPOINTS, app.VERTICAL_BREAKPOINTS), strict=True):
+            # Textual adds these with the first event of the size, and then styles all widgets once more
+            self.add_class(max(bound for bound in bounds or () if bound[0] <= length)[1], update=False)
         self.body = ChatBody(self._services, self.new_context())
         self.first_screen = FirstScreen(self._services, self.body)
         self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._suggest, id="composer")

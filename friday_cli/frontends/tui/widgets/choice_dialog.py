@@ -23,6 +23,7 @@ class Chooser(ModalScreen[str | None]):
     """Returns the key of the chosen line, or None after Esc. `choices` are (key, label), `at` is the index of the line
     selected first, `about` holds a longer text for some keys."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         *(Binding(str(n), f"number({n})", show=False) for n in range(1, 10)),

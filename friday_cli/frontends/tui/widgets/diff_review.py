@@ -52,6 +52,7 @@ class ReviewActions(Protocol):
 class Review(ModalScreen[None]):
     """The review of the changes of agents: one row per agent and file, with its diff. It closes when no row is left."""
 
+    CSS_PATH = "../dialogs.tcss"
     # All with priority: a key without it would act later than keys with priority that were typed after it.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="review.close"),

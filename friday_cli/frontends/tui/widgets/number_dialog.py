@@ -19,6 +19,7 @@ from .text_input import TextField
 class NumberDialog(ModalScreen[int | None]):
     """Returns the number that the user typed, at least 1; `proposed` if the user changed nothing, None after Esc."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
 
     def __init__(self, title: str, proposed: int) -> None:

@@ -46,6 +46,7 @@ class ProfileActions(Protocol):
 class ProfileDialog(ModalScreen[None]):
     """The dialog that shows profiles, chooses them as sub-agents and opens their files."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="profiles.close"),
         Binding("down,j", "move(1)", "Profile below", priority=True, id="profiles.down"),

@@ -23,6 +23,7 @@ from .text_input import TextField
 class SearchDialog(ModalScreen[str | None]):
     """Returns the key of the chosen row, or None after Esc. Typing filters the rows; see `CommandContext.search`."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         Binding("down", "move(1)", "Down", show=False, priority=True),

@@ -32,6 +32,7 @@ MARKED = 200
 class Picker(ModalScreen[str | None]):
     """Returns the id of the chosen session, or None after Esc. Typing filters the list."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         Binding("down", "move(1)", "Down", show=False, priority=True),

@@ -28,6 +28,7 @@ SHORTEST_S = 0.05
 class TimelineScreen(ModalScreen[None]):
     """The screen that shows when each agent worked and what it waited for. `load` reads the view and the timeline of the session again."""
 
+    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="timeline.close"),
         Binding(
