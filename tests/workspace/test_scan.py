@@ -16,6 +16,7 @@ import pytest
 
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.protocol.events import Checkpoint
+from friday_cli.system.folder_watch import FolderWatch
 from friday_cli.workspace.checkpoints import scan, write_hook
 from friday_cli.workspace.checkpoints.blobs import Blobs
 from friday_cli.workspace.checkpoints.file_state import ContentReader
@@ -24,7 +25,6 @@ from friday_cli.workspace.checkpoints.scan import SnapshotLimits
 from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.fs.change_detection import now
-from friday_cli.workspace.fs.folder_watch import FolderWatch
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -261,7 +261,7 @@ def test_where_nothing_can_be_watched_folders_are_scanned(
         add(self, folder)
 
     if failure == "mount":
-        monkeypatch.setattr("friday_cli.workspace.fs.folder_watch.LOCAL", frozenset({"nfs"}))
+        monkeypatch.setattr("friday_cli.system.folder_watch.LOCAL", frozenset({"nfs"}))
     monkeypatch.setattr(FolderWatch, "add", full)
     snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
     snapshot.update()

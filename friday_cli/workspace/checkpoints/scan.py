@@ -13,11 +13,11 @@ from typing import NamedTuple
 import msgspec
 
 from friday_cli.system import safe_files
+from friday_cli.system.folder_watch import FolderWatch
 from friday_cli.system.gitignore import Level, indexed_files, level_of
 from friday_cli.system.project_search import nearest_repository
 
 from ..fs.change_detection import BUILD_FOLDERS, SCAN_CPU_S, SKIPPED, now
-from ..fs.folder_watch import FolderWatch
 from .baseline import FileSnapshot
 from .blobs import MEGABYTE
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.permissions.runs_later import deeper_names, is_protected
+from friday_cli.system.folder_watch import FolderWatch
 
 FOLDERS, ENTRIES = 2_000, 20_000
 """Folders that are looked at, the nearest first, and the names that are read of each."""
+WATCHED_FROM = 200
+"""With fewer folders their change times are asked for: a user's programs may have 128 watches in all."""
 SETTLED_NS = 2_000_000_000
 """The age in nanoseconds from which on a change time is that of the last change: file systems have coarse clocks."""
 _GIT = ("hooks", "config", "config.worktree", "info", "modules", "commondir", "gitdir")
@@ -30,31 +36,78 @@ class _Folder(NamedTuple):
 
 
 class CodePlaces:
-    """The places in the folder `root`. A folder that did not change since the last time is not read again."""
+    """The places in the folder `root`. A folder that did not change since the last time is not read again; where there are many,
+    the kernel tells which did, otherwise each is asked for its change time."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._known: dict[str, _Folder] = {}
+        self._places: tuple[str, ...] = ()
         self._left_out: set[str] = set()
+        self._watch: FolderWatch | None = None
+        self._lock = threading.Lock()
 
-    def find(self) -> Iterator[str]:
+    def __del__(self) -> None:
+        self._end_watch()
+
+    def find(self) -> tuple[str, ...]:
         """Paths of files and folders, the nearest to the top first. `.git` and `.friday` at the top are left out. Blocks."""
+        with self._lock:
+            changed = self._changed_folders()
+            if changed is None or not all(map(self._is_as_before, changed)):
+                self._places = tuple(self._walk(changed))
+            return self._places
+
+    def _changed_folders(self) -> set[str] | None:
+        """The known folders in which something happened since the last time; None where nobody can tell."""
+        if self._watch is None:
+            return None
+        self._watch.read()
+        if self._watch.missed or self._watch.folders & self._known.keys():  # what is in a folder made again is not watched
+            self._end_watch()
+            return None
+        changed = {os.path.dirname(path) for path in self._watch.files | self._watch.folders}
+        self._watch.files.clear()
+        self._watch.folders.clear()
+        return changed & self._known.keys()
+
+    def _is_as_before(self, path: str) -> bool:
+        """Whether a known folder has the same folders and places as before."""
+        before = self._known[path]
+        try:
+            found = self._known[path] = self._look(path)
+        except OSError:
+            return False
+        return (found.folders, found.places) == (before.folders, before.places)
+
+    def _walk(self, changed: set[str] | None) -> Iterator[str]:
+        """The places, from the top. Of folders that are known only those that `changed` are looked at; None: all."""
+        if changed is None and len(self._known) > WATCHED_FROM:
+            with suppress(OSError):  # not on this system, or too many programs watch already
+                self._watch = FolderWatch([Path(self._root)])
         waiting, seen = deque([self._root]), dict[str, _Folder]()
         while waiting:
             path = waiting.popleft()
-            if path not in self._known and (len(seen) >= FOLDERS or path in self._left_out):
+            found = self._known.get(path)
+            if found is None and (len(seen) >= FOLDERS or path in self._left_out):
                 self._left_out.add(path)  # also later, or what it has would look new when others are removed
                 continue
-            try:
-                found = self._look(path)
-            except OSError:
-                continue  # removed since, or not readable
+            if found is None or changed is None or path in changed:
+                try:
+                    found = self._look(path)
+                except OSError:
+                    continue  # removed since, or not readable
             seen[path] = found
             waiting.extend(found.folders)
             yield from found.places
         self._known = seen
 
     def _look(self, path: str) -> _Folder:
+        if self._watch is not None:
+            try:
+                self._watch.add(path)  # before it is read, so that no change is missed
+            except OSError:  # as many as may be watched
+                self._end_watch()
         changed = os.lstat(path).st_ctime_ns
         known = self._known.get(path)
         if known is not None and known.changed == changed:
@@ -73,3 +126,8 @@ class CodePlaces:
                     folders.append(entry.path)
         changed = changed if changed < time.time_ns() - SETTLED_NS else -1  # it may change again without a later time
         return _Folder(changed, tuple(sorted(folders)), tuple(sorted(places)))
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = None
