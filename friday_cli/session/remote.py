@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -31,7 +31,9 @@ from friday_cli.system.paths import store_path
 from . import wire
 from .commands import Command, decoded, encoded, result_type
 from .port import SessionFacts
-from .rewind import RecordedRewinder
+
+if TYPE_CHECKING:
+    from .rewind import RecordedRewinder
 
 R = TypeVar("R")
 MOST_WAITING = 2_000
@@ -181,7 +183,6 @@ class RemoteSession:
         assert link.facts is not None
         self.id = session
         self.since = since
-        self.rewind = RecordedRewinder(session, store, env)
         self.ended = asyncio.Event()
         """Set when the owner has ended, or this was closed."""
         self._facts, self._link = link.facts, link
@@ -201,6 +202,13 @@ class RemoteSession:
             await link.close()
             raise
         return cls(session, Store(path), link, since, env)
+
+    @property
+    def rewind(self) -> RecordedRewinder:
+        """As `Session.rewind`."""
+        from .rewind import RecordedRewinder  # loads what looks at files
+
+        return RecordedRewinder(self.id, self._store, self._env)
 
     @property
     def facts(self) -> SessionFacts:

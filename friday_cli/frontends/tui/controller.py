@@ -106,18 +106,12 @@ class SessionController:
 
         Raises FridayError; then no session is open.
         """
-        await asyncio.to_thread(importlib.import_module, "friday_cli.session.session")  # takes long
-        from friday_cli.session.session import Session
-
         async with self._opening:
             await self.close()
             self._made = msgspec.structs.replace(self.options, **changes)
             if not await self._join(self._made.resume):
-                try:
-                    self.session = await Session.open(self._made, env=self._env)
-                except UsageError:
-                    if (observer := await _observe(self._made, self._env)) is None:
-                        raise
+                self.session, observer = await _opened_here(self._made, self._env)
+                if observer is not None:
                     self.observer = observer
                     self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
             self.fold = EventFold(lambda: self.on_change())
@@ -320,6 +314,21 @@ def _reopening(known: Sequence[Path], changes: Mapping[str, Any]) -> Reopening:
     sent = {name: value for name, value in changes.items() if name in ("model", "effort", "mode")}
     added = tuple(str(folder) for folder in changes.get("add_dirs", ()) if folder not in known)
     return Reopening(add_dirs=added, **sent)
+
+
+async def _opened_here(
+    options: Options, env: Mapping[str, str] | None
+) -> tuple[SessionPort, None] | tuple[None, SessionObserver]:
+    """The session, opened by this process, or what shows it while another one drives it. Raises FridayError."""
+    await asyncio.to_thread(importlib.import_module, "friday_cli.session.session")  # takes long
+    from friday_cli.session.session import Session
+
+    try:
+        return await Session.open(options, env=env), None
+    except UsageError:
+        if (observer := await _observe(options, env)) is None:
+            raise
+        return None, observer
 
 
 async def _observe(options: Options, env: Mapping[str, str] | None, *, free: bool = False) -> SessionObserver | None:
