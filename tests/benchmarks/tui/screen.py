@@ -86,7 +86,7 @@ def open_chat(bench: Bench, style: str, *, home: str = "friday", rest_s: float =
 def rest(bench: Bench) -> Iterator[Line]:
     """An open session in which nothing happens; then messages that are answered at once."""
     with open_chat(bench, "counted", rest_s=3.0) as terminal:
-        yield Line("memory at rest", terminal.rss_mb(), "MB", 70.0)
+        yield Line("memory at rest", terminal.memory_mb(), "MB", 70.0)
         used = terminal.cpu_s()
         terminal.rest(6.0)
         yield Line("processor's share at rest", 100 * (terminal.cpu_s() - used) / 6.0, "%", 1.0)
@@ -158,7 +158,7 @@ def long(bench: Bench, count: int) -> Iterator[Line]:
         shown = terminal.until(f"answer number {count // 2 - 1}") - terminal.begun
         yield Line(f"opened, {name}", shown, "s", 1.0, fixed=True)
         terminal.rest(2.0)
-        yield Line(f"memory, {name}", terminal.rss_mb(), "MB")
+        yield Line(f"memory, {name}", terminal.memory_mb(), "MB")
         _, answered = exchanges(bench, terminal, range(count + 1, count + 12, 2))
         alone = 1000 * _service_alone(bench, count)
         yield Line(

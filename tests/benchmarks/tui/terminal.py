@@ -86,13 +86,21 @@ class Terminal:
         return self.until(sign, at) - begun
 
     def cpu_s(self) -> float:
-        """Processor seconds that it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """Processor seconds that its processes have used."""
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._processes()]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
 
-    def rss_mb(self) -> float:
-        """Its memory now."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+    def memory_mb(self) -> float:
+        """The memory of its processes now; pages that several have are divided among them."""
+        rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in self._processes()]
+        return sum(int(rollup.partition("\nPss:")[2].split()[0]) for rollup in rollups) / 1024
+
+    def _processes(self) -> Iterator[int]:
+        """The process that the terminal started, which only waits, and those below it: one of them is the chat."""
+        pids = [self.pid]
+        for pid in pids:
+            yield pid
+            pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
 def signs() -> Iterator[str]:
