@@ -44,6 +44,8 @@ _NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validat
 _SIGNED = ("reasoning_details", "thinking_blocks")
 """Fields of a reply with blocks of reasoning that have signatures: of OpenRouter, of litellm."""
 _REASONING = ("reasoning_content", "reasoning")
+_TEXT_ONLY = frozenset(("role", "content"))
+"""Fields of a piece that is nothing but text."""
 _CALL_EXTRAS = ("extra_content", "provider_specific_fields")
 """Fields of a call or a reply with signatures: of Gemini, of litellm."""
 _ERROR_REASONS = frozenset(("error", "network_error", "insufficient_system_resource", "malformed_function_call"))
@@ -270,8 +272,11 @@ class ChatStream(OpenAIStream):
             self.note = reason
 
     def _delta(self, delta: dict[str, Any], position: int) -> Iterator[Chunk]:
-        yield from self._reasoning(delta)
         content = delta.get("content")
+        if isinstance(content, str) and delta.keys() <= _TEXT_ONLY:  # most pieces of a reply
+            yield from self._add_text(content)
+            return
+        yield from self._reasoning(delta)
         for item in content if isinstance(content, list) else (content,):
             if isinstance(item, str):
                 yield from self._add_text(item)
@@ -291,7 +296,8 @@ class ChatStream(OpenAIStream):
 
     def _add_text(self, text: str) -> Iterator[Chunk]:
         thought, text = self._tag.split(text)
-        yield from self._add_thinking(thought)
+        if thought:
+            yield from self._add_thinking(thought)
         if text and (shown := self._text.add(text)):
             yield TextChunk(shown)
 
