@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.frontends.options import map_tool
@@ -49,15 +49,23 @@ def register(app: typer.Typer, about: str) -> None:
 def list_(folder: str = FROM, as_json: bool = JSON) -> None:
     """List the cassettes of this project."""
     shelf = Cassettes(Path(folder))
-    rows = [(name, *_contents(shelf, name)) for name in shelf.names()]
+    rows, broken = list[tuple[str, int, int, str]](), list[str]()
+    for name in shelf.names():
+        try:
+            rows.append((name, *_contents(shelf, name)))
+        except (FileError, UsageError) as error:
+            broken.append(f"{name}: {error}")
     if as_json:
         show_json([{"name": name, "agents": agents, "requests": requests} for name, agents, requests, _ in rows])
-        return
-    if not rows:
+    elif rows:
+        table = [(name, str(agents), str(requests), about) for name, agents, requests, about in rows]
+        show_table(("NAME", "AGENTS", "REQUESTS", "TASK"), table, right=("AGENTS", "REQUESTS"), wide=("TASK",))
+    elif not broken:
         remark(f"no cassettes in {folder}; `friday cassette add ID NAME` makes one of a session.")
-        return
-    table = [(name, str(agents), str(requests), about) for name, agents, requests, about in rows]
-    show_table(("NAME", "AGENTS", "REQUESTS", "TASK"), table, right=("AGENTS", "REQUESTS"), wide=("TASK",))
+    for problem in broken:
+        remark(problem)
+    if broken:
+        raise typer.Exit(1)
 
 
 def add(

@@ -96,8 +96,11 @@ def _run(job: MapJob, *, yes: bool) -> int:
 
     from .map_progress import progress_frontend
 
-    prepared = prepare(job, os.environ)  # before the event loop: it reads files and runs commands
     frontend = progress_frontend(yes=yes)
+    try:  # before the event loop: it reads files and runs commands
+        prepared = prepare(job, os.environ, frontend.reading)
+    finally:
+        frontend.close()
     for item in prepared.bad[:20]:
         frontend.note(f"{item.where}: {item.problem}; it is skipped")
     if more := len(prepared.bad) - 20:

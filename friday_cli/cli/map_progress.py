@@ -16,16 +16,25 @@ from .output import confirm, remark
 
 EVERY_S = 10.0
 """Seconds between two plain lines."""
+SILENT_S = 1.0
+"""Seconds of reading items before it is shown."""
+REDRAW_S = 0.2
 
 
 class PlainFrontend:
     """Implements `MapFrontend` with lines on standard error."""
 
     def __init__(self, *, yes: bool) -> None:
-        self._yes, self._last = yes, 0.0
+        self._yes, self._last = yes, time.monotonic() + SILENT_S - EVERY_S
 
     def note(self, text: str) -> None:
         remark(text)
+
+    def reading(self, what: str, count: int) -> None:
+        """Show how much was read of what the batch is made of."""
+        if time.monotonic() - self._last >= EVERY_S:
+            self._last = time.monotonic()
+            remark(f"reading the {what}: {count:,} so far")
 
     def can_confirm(self, about: str) -> None:
         if not self._yes and not (sys.stdin is not None and sys.stdin.isatty()):
@@ -80,6 +89,12 @@ class TableFrontend(PlainFrontend):
     def __init__(self, *, yes: bool) -> None:
         super().__init__(yes=yes)
         self._live: Any = None
+        self._line, self._redraw = False, time.monotonic() + SILENT_S
+
+    def reading(self, what: str, count: int) -> None:
+        if (now := time.monotonic()) >= self._redraw:
+            self._redraw, self._line = now + REDRAW_S, True
+            print(f"\r\x1b[Kreading the {what}: {count:,} so far", end="", file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
         self.close()
@@ -99,12 +114,16 @@ class TableFrontend(PlainFrontend):
         table = Table(*(name for name, _ in cells), box=None, pad_edge=False)
         table.add_row(*(Text(sanitize_line(value, 40)) for _, value in cells))
         if self._live is None:
+            self.close()
             self._live = Live(table, console=Console(stderr=True), refresh_per_second=4)
             self._live.start()
         else:
             self._live.update(table)
 
     def close(self) -> None:
+        if self._line:
+            self._line = False
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         if self._live is not None:
             live, self._live = self._live, None
             live.stop()

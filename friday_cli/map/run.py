@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -62,8 +62,10 @@ class Prepared(msgspec.Struct, frozen=True):
     bad: list[BatchItem]
 
 
-def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
-    """Read and check what a job names. Nothing is spent. Raises FridayError."""
+def prepare(
+    job: MapJob, env: Mapping[str, str], reading: Callable[[str, int], None] = lambda what, count: None
+) -> Prepared:
+    """Read and check what a job names; `reading` as of `Items`. Nothing is spent. Raises FridayError."""
     if job.engine == "ray" and find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
     if job.engine == "ray" and job.deferred:
@@ -77,10 +79,10 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
         output_schema.checker(job.schema)
     if job.check:
         _require_check(job, env)
-    items = Items(job, template)
+    items = Items(job, template, reading)
     results.require_output(job, None)
     bad = items.check()
-    results.require_output(job, next((item for item in items if not item.problem), None))
+    results.require_output(job, items.usable)
     return Prepared(job, template, items, bad)
 
 
@@ -172,7 +174,12 @@ class MapRun:
     async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
         counts = await store.counts(job.id)
-        ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
+        ended = (
+            self._scheduler is not None
+            and not counts.waiting
+            and not counts.running
+            and (not job.reduce or bool(self.reduced))
+        )
         await store.end(job.id, whole=ended, reason=self._reason)
         assert self._engine is not None
         await store.prune(self._engine.items.retention_days)
@@ -199,6 +206,8 @@ class MapRun:
         await recovery.recover(store, self._env, own=job.id)
         identity = profile_digest(profile)
         largest = await self._add_places(identity, model)
+        if self._reason:
+            return
         if left := await store.left(job.id):
             await store.reopen(job.id)
         batch = await store.batch(job.id)
@@ -210,8 +219,7 @@ class MapRun:
         scheduler = self._scheduler = Scheduler(
             job, store, engine, budget, changed=lambda progress: self._frontend.progress(progress, left)
         )
-        if self._reason:
-            scheduler.stop(self._reason)
+        scheduler.stop(self._reason)
         if left:
             works = self._works(caps, identity, model)
             if job.cap.above(batch.agreed):
@@ -251,7 +259,7 @@ class MapRun:
         await self.stop()
 
     async def _add_places(self, identity: str, model: str) -> str:
-        """Store which items the batch has. Returns the longest task."""
+        """Store which items the batch has, all unless it is interrupted. Returns the longest task."""
         job, store = self.job, self._store
         await store.clear_places(job.id)
         page: list[tuple[str, BatchItem]] = []
@@ -266,6 +274,8 @@ class MapRun:
             if len(page) == PAGE:
                 await store.add_places(job.id, number, page)
                 number, page = number + PAGE, []
+                if self._reason:
+                    return longest
         await store.add_places(job.id, number, page)
         return longest
 

@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -58,14 +58,20 @@ def stored_fields(job: MapJob, where: str, text: str) -> dict[str, Any]:
 
 class Items:
     """The items of a batch, in order, each time that they are iterated. Iterating raises UsageError or FileError if there is
-    nothing to read. An item that lacks a field of the template cannot be used, like one that cannot be read."""
+    nothing to read. An item that lacks a field of the template cannot be used, like one that cannot be read. `reading` is told what is
+    read, and how many so far."""
 
-    def __init__(self, job: MapJob, template: Template) -> None:
-        self._job, self._template = job, template
+    def __init__(
+        self, job: MapJob, template: Template, reading: Callable[[str, int], None] = lambda what, count: None
+    ) -> None:
+        self._job, self._template, self._reading = job, template, reading
+        self.usable: BatchItem | None = None
+        """The first item that can be used, after `check`."""
         self._read_once: bytes | None = None  # what a command or a pipe gave
 
     def __iter__(self) -> Iterator[BatchItem]:
-        for item in self._read():
+        for count, item in enumerate(self._read(), 1):
+            self._reading("items", count)
             missing = [] if item.problem else self._template.missing(item.fields)
             if missing:
                 yield BatchItem(item.where, item.fields, problem=f"has no field {', '.join(missing)}")
@@ -80,7 +86,7 @@ class Items:
             case "items":
                 return self._lines(Path(job.folder, job.items), job.items)
             case "glob":
-                return _files(Path(job.folder), job.items, self._template)
+                return self._files(Path(job.folder), job.items)
             case "list":
                 values = msgspec.json.decode(job.items, type=list[msgspec.Raw])
                 return (_json_item(bytes(value), f"item {n}") for n, value in enumerate(values, 1))
@@ -105,6 +111,20 @@ class Items:
             for where, values, problem in tables.rows(path, name, self._job.query, file)
         )
 
+    def _files(self, folder: Path, pattern: str) -> Iterator[BatchItem]:
+        try:
+            wanted = compile_glob(pattern)
+        except ValueError as error:
+            raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
+        folder = Path(os.path.realpath(folder))
+        begin, found = len(os.path.join(folder, "")), list[str]()
+        files = walk_files(str(folder), str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
+        for count, file in enumerate(files, 1):
+            self._reading("files", count)
+            if wanted.fullmatch(path := file.path[begin:].lstrip("/")):
+                found.append(path)
+        return (file_item(folder, path, self._template.fields) for path in sorted(found))
+
     def check(self) -> list[BatchItem]:
         """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
         bad: list[BatchItem] = []
@@ -114,6 +134,8 @@ class Items:
             count += 1
             if item.problem:
                 bad.append(item)
+            else:
+                self.usable = self.usable or item
             if item.fields:
                 known = known or item
                 missing = set(self._template.missing(item.fields))
@@ -133,9 +155,10 @@ class Items:
 def file_item(folder: Path, label: str, fields: frozenset[str]) -> BatchItem:
     """The item of the file `label` below `folder`. Its text is a field only if the template names it; otherwise a hash of it is in
     the item. A file outside of the folder, or with the name of one with secrets, cannot be used."""
+    folder = Path(os.path.realpath(folder))
     path = Path(os.path.realpath(folder / label))
     try:
-        data = read_named(path, Path(os.path.realpath(folder)), LONGEST + 1, asked=Path(label), by_person=True)
+        data = read_named(path, folder, LONGEST + 1, asked=Path(label), by_person=True)
     except ToolError as error:
         return BatchItem(label, problem=f"cannot be used: {error.message.removesuffix('.')}")
     except OSError as error:
@@ -204,17 +227,6 @@ def _row_item(where: str, values: dict[str, Any], problem: str = "") -> BatchIte
     if len(text) > LONGEST:
         return BatchItem(where, problem=TOO_LARGE)
     return BatchItem(where, {WHOLE: text, **values}, made=frozenset((WHOLE,)))
-
-
-def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem]:
-    try:
-        wanted = compile_glob(pattern)
-    except ValueError as error:
-        raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
-    folder = Path(os.path.realpath(folder))
-    files = walk_files(str(folder), str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
-    found = (path for path in sorted(os.path.relpath(file.path, folder) for file in files) if wanted.fullmatch(path))
-    return (file_item(folder, path, template.fields) for path in found)
 
 
 def _output(command: str, folder: str) -> bytes:

@@ -16,7 +16,7 @@ from friday_cli.map import sources
 from friday_cli.map.job import MapJob
 from friday_cli.map.run import MapRun, prepare
 from friday_cli.map.scheduler import Progress
-from friday_cli.map.store import MapStore
+from friday_cli.map.store import BatchRow, Counts, MapStore
 from friday_cli.store import locks
 from tests.cli.console import Console
 from tests.cli.test_map import batch, forget_the_ends, service, states
@@ -215,6 +215,38 @@ def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, servic
     (console.project / "items.jsonl").write_text(lines(3))
     asyncio.run(run())
     assert max(begun) - min(begun) >= 3600
+
+
+def test_ctrl_c_while_the_items_are_read_starts_nothing(console: Console, service: Service) -> None:
+    (console.project / "items.jsonl").write_text(lines(900))
+    batches: list[MapRun] = []
+
+    def reading(what: str, count: int) -> None:
+        if batches:  # the second time, when they are stored
+            batches[0].interrupt("it was interrupted")
+
+    async def run() -> tuple[BatchRow, Counts]:
+        job = MapJob(str(console.project), "summarizer", "items", "items.jsonl", TASK, 1.0)
+        store = MapStore(job.folder, os.environ)
+        batches.append(MapRun(prepare(job, os.environ, reading), store, random_batches.QuietFrontend()))
+        ended = await batches[0].run(session_options({}, console.project, resume=None))
+        await store.close()
+        return ended
+
+    batch, counts = asyncio.run(run())
+    assert (batch.state, batch.reason, service.requests) == ("open", "it was interrupted", 0)
+    assert counts.total < 900
+
+
+def test_reading_many_files_says_how_far_it_is(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.cli.map_progress.SILENT_S", 0.0)
+    (console.project / "one.txt").write_text("one")
+    ran = console.ok(
+        "map", "summarizer", "--glob", "*.txt", "--task", "Look at <<{path}>>.", "--max-cost", "1", "--yes"
+    )
+    assert "reading the files: 1 so far" in ran.err
 
 
 def test_ctrl_c_at_the_question_ends_the_batch(console: Console, service: Service) -> None:

@@ -91,6 +91,10 @@ def test_what_cannot_be_replayed_says_why(console: Console, recorded: str, monke
     assert "is not a name" in console.refused("cassette", "add", recorded[:8], "../one")
     Path(".friday/cassettes/one.jsonl").write_text("{}\n", encoding="utf-8")
     assert "one.jsonl:1" in console.refused("cassette", "check")
+    console.ok("cassette", "add", recorded[:8], "two")
+    listed = console("cassette", "list")
+    assert (listed.code, [row[0] for row in listed.rows]) == (1, ["two"])
+    assert "one.jsonl:1" in listed.err
 
 
 def test_no_hook_acts_on_a_call_that_did_not_run(
