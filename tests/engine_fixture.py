@@ -301,13 +301,15 @@ class Bench:
     """The number of the newest event that the journal holds already."""
     place: Callable[[Bench], WorktreeIsolation] | None = None
     """Creates the worktrees of sub-agents; without it there are none."""
+    on_approval: Mapping[str, Any] = field(default_factory=dict)
+    """What the queue of approvals calls, as its arguments."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.kept = self.journal or MemoryJournal()
         taint = TaintTracker(network_targets)
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
-        self.approvals = ApprovalQueue(self.log, interactive=self.attended)
+        self.approvals = ApprovalQueue(self.log, interactive=self.attended, **self.on_approval)
         self.workspace = Nowhere()
         self.services = Services(self.log, self.approvals, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}

@@ -68,9 +68,10 @@ class Surroundings:
         """What answers for the tools of an agent."""
         return tools
 
-    def hooks(self, make: Callable[[], Hooks | None]) -> Hooks | None:
-        """What answers for the hooks of the session, which `make` makes; None if there are none."""
-        return make()
+    def hooks(self, make: Callable[[Hooks | None], Hooks | None]) -> Hooks | None:
+        """What answers for the hooks of the session, which `make` makes; None if there are none. `make` takes what answers in
+        place of those that run after calls."""
+        return make(None)
 
     def worktrees(self, make: Callable[[], Worktrees], workspace: Workspace) -> Worktrees:
         """The worktrees of sub-agents of a session in `workspace`, which `make` makes."""

@@ -104,12 +104,11 @@ class Worker:
         os.environ["FRIDAY_HOME"] = str(home)
         self._folder = unpack(setup.folder, top / "folder")
         os.chdir(self._folder)  # as where the batch was started
-        options = replace(setup.options, cwd=self._folder)
+        options = replace(setup.options, cwd=self._folder, make_rate_limiter=self._limiter)
         engine = await EmbeddedEngine.open(options, setup.title, os.environ)
         for profile, expected in setup.identities.items():
             if identity(engine, profile) != expected:
                 raise FridayError(f"the profile {profile!r} or its model is another one there")
-        engine.items.limit_rates(self._limiter)
         return engine
 
     def _limiter(self, key: str) -> RateLimiter:

@@ -170,7 +170,7 @@ class ServerConnection:
         self.entry = entry
         self.state: Literal["closed", "opening", "open"] = "closed"
         self.last_error = ""
-        self._host, self.known = host, known
+        self._host, self._known = host, known
         self._client: ServerClient | None = None
         self._task: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
@@ -249,14 +249,14 @@ class ServerConnection:
             self.state, self._client = "closed", None
 
     async def _connected(self, library: Any, opened: asyncio.Future[None]) -> None:
-        *others, last = library.modes(self.known)
+        *others, last = library.modes(self._known)
         for mode in (*others, last):
-            made: ServerClient = library.ServerClient(self.entry, self._host, self._calls_of, self.known)
+            made: ServerClient = library.ServerClient(self.entry, self._host, self._calls_of, self._known)
             try:
                 async with made.connected(mode):
                     self._client, self.state, self.last_error = made, "open", ""
                     opened.set_result(None)
-                    if self.known is not None:
+                    if self._known is not None:
                         self._host.changed(self.entry.name)  # it may offer something else by now
                     await made.until(self._leave)
                 if not self._leave.is_set():
@@ -288,8 +288,10 @@ class ServerConnection:
         return self._host.observed(self.entry, agent, tool)
 
     async def catalog(self) -> Catalog:
-        """All lists of the server, as they are now."""
-        return await self._twice(lambda c: c.catalog())
+        """All lists of the server, as they are now; the next connection begins with what they say of the server."""
+        found = await self._twice(lambda c: c.catalog())
+        self._known = found
+        return found
 
     async def resources(self) -> list[str]:
         """One line for each resource and template: its address, name and description."""

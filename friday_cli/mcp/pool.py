@@ -217,7 +217,6 @@ class ServerPool:
                 self._report(str(error))
             return
         await asyncio.to_thread(self._cache.write, server.entry, found)
-        server.connection.known = found
         seen = server.newer or server.catalog
         if found.offered > len(found.tools) and (seen is None or seen.offered != found.offered):
             most = len(found.tools)

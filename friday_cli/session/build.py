@@ -30,6 +30,7 @@ from friday_cli.core.agent.agent import Hooks, Policy, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
+from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import parse_rule
@@ -103,7 +104,7 @@ class _Builder:
             tree=tree,
             factory=self.factory,
             rules=rules,
-            permissions=SessionPermissions(rules, self._log, self._notes, services.approvals, context.project_servers),
+            permissions=self.permissions,
             notes=self._notes,
             sub_agents=self.sub_agents,
             changes=WorktreeChanges(tree, self.shared.isolation, services),
@@ -199,7 +200,17 @@ class _Builder:
     @cached_property
     def approvals(self) -> ApprovalQueue:
         """The questions to the person."""
-        return ApprovalQueue(self._log, interactive=self._options.attended)
+        return ApprovalQueue(
+            self._log,
+            interactive=self._options.attended,
+            on_rule_granted=lambda rule, scope: self.permissions.grant(rule, scope),
+            on_mode_chosen=lambda mode: self.permissions.set_mode(mode),
+        )
+
+    @cached_property
+    def permissions(self) -> SessionPermissions:
+        """The mode and the rules as the person changes them."""
+        return SessionPermissions(self.rules, self._log, self._notes, self.approvals, self._context.project_servers)
 
     @cached_property
     def estimates(self) -> SpawnEstimates:
@@ -207,8 +218,9 @@ class _Builder:
         past_runs = self._around.live(self._owned.store.past_runs) or no_past_runs
         return SpawnEstimates(self._settings.agents.delegation, self._context.profiles, self.providers, past_runs)
 
-    def _hooks(self) -> Hooks | None:
-        """The hooks of the session. Without a file or a program that has some, nothing is loaded."""
+    def _hooks(self, after_calls: Hooks | None) -> Hooks | None:
+        """The hooks of the session. Without a file or a program that has some, nothing is loaded. `after_calls` answers in place of
+        those that run after calls."""
         project, program, claude = self._context.trust, self._options.program, self._settings.hooks.claude
         names = trust.HOOK_FILES if claude else trust.HOOK_FILES[:1]
         own = (config_dir(self._env) / "hooks.json").is_file()
@@ -218,7 +230,7 @@ class _Builder:
         from friday_cli.agents.hooks.setup import HookedSession, make_hooks
 
         session = HookedSession(self._id, self._log, self.approvals, self.estimates, lambda path: self.tree.known(path))
-        made, problems = make_hooks(self.programs, program, session, claude=claude)
+        made, problems = make_hooks(self.programs, program, session, claude=claude, after_calls=after_calls)
         self._context.notices += (*problems,)
         return made
 
@@ -237,7 +249,8 @@ class _Builder:
             code=live(self.code),  # what servers said is in recorded results
             hooks=self._around.hooks(self._hooks),
             supervisor=self.providers.supervisor(self.providers.get(self._context.choice)),
-            shared_rate_limit=lambda lane: live(FileSharedRateLimit(lane, env)),
+            make_rate_limiter=options.make_rate_limiter
+            or (lambda lane: RateLimiter(options.rng, live(FileSharedRateLimit(lane, env)))),
             traceparent=valid_traceparent(env.get("TRACEPARENT", "")),
             trace=telemetry.traceparent if telemetry else None,
         )

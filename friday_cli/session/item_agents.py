@@ -14,7 +14,6 @@ from friday_cli.agents.child_limits import child_limits
 from friday_cli.core.agent.next_request import request_with
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
-from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, RepliesCollected
 from friday_cli.core.protocol.limits import lowest
@@ -205,11 +204,6 @@ class ItemAgents:
     async def keep_branch(self, path: str) -> None:
         """Commit the changes in the worktree of an ended agent to its branch, and remove the worktree. Raises ToolError."""
         await self._parts.changes.discard_for_person(path, keep_branch=True)
-
-    def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
-        """Let all agents use the rate limiters that `make` returns for their keys."""
-        services = self._parts.shared.services
-        services.rate_limiters, services.make_rate_limiter = {}, make
 
     async def events(self, after: int) -> list[Envelope]:
         """The events of the session after number `after`."""

@@ -16,6 +16,7 @@ from friday_cli import config
 from friday_cli.agents.caller import Caller
 from friday_cli.agents.surroundings import LIVE, Surroundings
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import EXTERNAL, is_demo
@@ -88,6 +89,8 @@ class Options(msgspec.Struct, frozen=True):
     """The time, in Unix seconds."""
     rng: random.Random = msgspec.field(default_factory=random.Random)
     """The chance in waits and back-offs."""
+    make_rate_limiter: Callable[[str], RateLimiter] | None = None
+    """Makes the rate limiter of a `rate_limit_key`; None: one that all sessions of the person share."""
 
 
 class OpenContext(msgspec.Struct, eq=False):

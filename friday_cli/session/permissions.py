@@ -32,7 +32,6 @@ class SessionPermissions:
         self._log = log
         self._notes = notes
         self._approvals = approvals
-        approvals.on_rule_granted, approvals.on_mode_chosen = self.grant, self.set_mode
         self._foreign = foreign
 
     @property

@@ -41,18 +41,23 @@ class LocalWorkspace(WorkspaceFiles):
         self._host = CommandHost() if host is None else host
         self._sandbox = self._host.sandbox
         self.overflow: OverflowFolder = self._host.overflow
+        """The folder for output that is too long for a result."""
         super().__init__(root, extra, self.overflow, make_recorder, self._sandbox.readable if self._sandbox else None)
         self.away: tuple[Path, ...] = tuple(away)
         """Agents' commands that name a folder in these are refused."""
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
+        """Whether a command can be kept from changing any file."""
         self.can_show_elsewhere = self._sandbox is not None and self._sandbox.choice.kind == "bubblewrap"
         """Whether a confined program can see a folder at another place."""
         self._owner = owner
         self.main_root: Path = owner.root if owner else self.root
         """The folder of the session: of a worktree, that of the workspace which made it."""
         self._make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
+        """Makes what is told of the changes in a sibling."""
         self._siblings: set[LocalWorkspace] = set()
+        """The workspaces that `at` returned, which are closed with this one."""
         self._started: LocalCommands | None = None
+        """What runs commands, once the first one ran."""
         self._closed = False
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:

@@ -1,4 +1,5 @@
-"""An agent is complete when it is made. Afterwards only what does its work changes it, and others call its methods."""
+"""An agent is complete when it is made, and so is what its session is made of. Afterwards only what does its work changes it,
+and others call its methods."""
 
 from __future__ import annotations
 
@@ -12,6 +13,22 @@ WORKING = ("core/agent/", "core/subagents/", "external_agents/")
 """The rooms that do the work of agents: the loop, the runs around it, and other programs as agents."""
 NAMES = ("agent", "_agent", "child", "conversation", "parent", "root", "_root")
 """What agents and conversations are called."""
+PARTS = {
+    "core/agent/agent.py": "Services",
+    "core/permissions/approvals.py": "ApprovalQueue",
+    "agents/hooks/session_hooks.py": "SessionHooks",
+    "agents/shared_resources.py": "SharedResources",
+    "agents/agent_tools.py": "AgentTools",
+    "agents/agent_factory.py": "AgentFactory",
+    "agents/isolation.py": "WorktreeIsolation",
+    "mcp/connection.py": "ServerConnection",
+    "workspace/checkpoints/write_hook.py": "WriteHook",
+}
+"""What a session is made of, by its file."""
+HOLDERS = ("services", "approvals", "hooks", "shared", "factory", "tools", "isolation", "connection", "write_hook")
+"""What those are called."""
+BEGUN_LATER = ("before_agents_change", "watch")
+"""What is given to the files of a session while it runs, when somebody first watches them."""
 CHANGES = ("append", "clear", "extend", "insert", "pop", "setdefault", "update")
 
 
@@ -22,7 +39,21 @@ def fields() -> set[str]:
     return {ast.unparse(line.target) for found in classes for line in found.body if isinstance(line, ast.AnnAssign)}
 
 
-def changed(tree: ast.Module) -> Iterator[ast.expr]:
+def parts() -> set[str]:
+    """The fields of what a session is made of."""
+    found = set()
+    for file, name in PARTS.items():
+        (part,) = (node for node in parsed(PACKAGE / file).body if isinstance(node, ast.ClassDef) and node.name == name)
+        for node in ast.walk(part):
+            if isinstance(node, ast.AnnAssign):
+                found.add(ast.unparse(node.target).removeprefix("self."))
+            elif isinstance(node, ast.Assign):
+                own = (ast.unparse(target) for target in changed(node))
+                found |= {target.removeprefix("self.") for target in own if target.startswith("self.")}
+    return found
+
+
+def changed(tree: ast.AST) -> Iterator[ast.expr]:
     """What a module assigns to, or changes by a method."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -48,4 +79,16 @@ def test_nothing_of_an_agent_is_set_from_outside() -> None:
                 continue
             if ast.unparse(held.value).rpartition(".")[2] in NAMES:
                 found.append(f"{place}:{target.lineno} {ast.unparse(held)}")
+    assert found == []
+
+
+def test_what_a_session_is_made_of_is_complete_when_it_is_made() -> None:
+    known, found = parts(), []
+    assert {"make_rate_limiter", "supervisor", "_on_rule_granted", "_after_calls", "_known", *BEGUN_LATER} <= known
+    for file in python_files("friday_cli"):
+        for target in changed(parsed(file)):
+            if not isinstance(target, ast.Attribute) or target.attr not in known - {*BEGUN_LATER}:
+                continue
+            if ast.unparse(target.value).rpartition(".")[2] in HOLDERS:
+                found.append(f"{file.relative_to(PACKAGE)}:{target.lineno} {ast.unparse(target)}")
     assert found == []

@@ -131,6 +131,10 @@ class Scene(RandomUser):
             self.seed,
             last=self.since,
             place=self._place if self.copies else None,
+            on_approval={
+                "on_rule_granted": lambda rule, scope: self.opened.permissions.grant(rule, scope),
+                "on_mode_chosen": lambda mode: self.opened.permissions.set_mode(mode),
+            },
         )
         bench.workspace = bench.services.workspace = bench.root.workspace = Machine(self)
         bench.root.conversation.specs += (make("hidden", self._hidden).spec,)

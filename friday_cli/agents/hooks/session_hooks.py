@@ -42,7 +42,8 @@ END_S = 5.0
 
 class SessionHooks:
     """Implements `Hooks`. `known(path)` is what is known of an agent, `estimate(agent, arguments)` what the sub-agents of a
-    call may cost at most and usually use. `can_use` may refuse a call after all rewrites."""
+    call may cost at most and usually use. `can_use` may refuse a call after all rewrites. `after_calls` answers in place of the hooks that run after calls, where no
+    call really runs: they act on what a call did."""
 
     def __init__(
         self,
@@ -52,13 +53,12 @@ class SessionHooks:
         known: Callable[[str], AgentSummary | None],
         estimate: Callable[[Agent, Mapping[str, Any]], Awaitable[dict[str, Any]]],
         can_use: CanUse | None = None,
+        after_calls: Hooks | None = None,
     ) -> None:
-        self._can_use = can_use
+        self._can_use, self._after_calls = can_use, after_calls
         self._runner, self._approvals, self._estimate = runner, approvals, estimate
         self._has, self._fire, self._inputs, self._log = runner.has, runner.fire, runner.inputs, runner.log
         self._known = known
-        self.afterwards: Hooks | None = None
-        """What answers in place of the hooks that run after calls, where no call really runs: they act on what a call did."""
 
     # ---- calls --------------------------------------------------------------------------
 
@@ -115,8 +115,8 @@ class SessionHooks:
         return _compose(answers, grant=seen.tool.name)
 
     async def after_call(self, agent: Agent, seen: HookedCall, output: Output, took_s: float) -> HookOutcome:
-        if self.afterwards is not None:
-            return await self.afterwards.after_call(agent, seen, output, took_s)
+        if self._after_calls is not None:
+            return await self._after_calls.after_call(agent, seen, output, took_s)
         event = "PostToolUseFailure" if output.error else "PostToolUse"
         if not self._has(event):
             return HookOutcome()
@@ -165,8 +165,8 @@ class SessionHooks:
     async def after_batch(
         self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
     ) -> HookOutcome:
-        if self.afterwards is not None:
-            return await self.afterwards.after_batch(agent, calls, results)
+        if self._after_calls is not None:
+            return await self._after_calls.after_batch(agent, calls, results)
         if not self._has("PostToolBatch"):
             return HookOutcome()
         pairs = [(calls[result.call_id], result) for result in results if result.call_id in calls]

@@ -31,7 +31,8 @@ from .session_hooks import SessionHooks
 
 def hook_files(env: Mapping[str, str], root: Path | None, trusted: Mapping[str, str], *, claude: bool) -> HookFiles:
     """The hooks files of the person and, if it is trusted (`root` is not None), of a project, whose trusted files are
-    `trusted` with their sha256. `claude`: read those of Claude Code too."""
+    `trusted` with their sha256. `claude`: read those of Claude Code too.
+    `after_calls` answers in place of those that run after calls."""
     found: list[HookFile] = []
     problems: list[str] = []
     own = config_dir(env) / "hooks.json"
@@ -69,10 +70,16 @@ class HookedSession(NamedTuple):
 
 
 def make_hooks(
-    programs: ProjectPrograms, program: Program | None, session: HookedSession, *, claude: bool
+    programs: ProjectPrograms,
+    program: Program | None,
+    session: HookedSession,
+    *,
+    claude: bool,
+    after_calls: Hooks | None = None,
 ) -> tuple[SessionHooks | None, list[str]]:
     """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. `programs` says
-    which of a project's may run. Those of the `program` that opened the session come last. `claude`: read those of Claude Code too."""
+    which of a project's may run. Those of the `program` that opened the session come last. `claude`: read those of Claude Code too.
+    `after_calls` answers in place of those that run after calls."""
     hooks, problems = configured_hooks(programs.project, programs.env, claude=claude)
     workspace, estimates = programs.workspace, session.estimates
     if any(hook.source == "project" for hook in hooks) and not programs.unconfined and not workspace.sandbox_access(""):
@@ -100,7 +107,9 @@ def make_hooks(
     processes = HookFunctions(functions, HookProcesses(programs.env, programs))
     inputs = HookInputs(session.id, lambda: workspace.overflow.folder() / "hooks")
     runner = HookRunner([*hooks, *functions], processes, inputs, session.log)
-    made = SessionHooks(runner, session.approvals, known=session.known, estimate=estimate, can_use=can_use)
+    made = SessionHooks(
+        runner, session.approvals, known=session.known, estimate=estimate, can_use=can_use, after_calls=after_calls
+    )
     return made, problems
 
 

@@ -14,7 +14,7 @@ from ..eventlog.log import Log
 from ..eventlog.requests import RequestDigests
 from ..limits.budget import Budget
 from ..limits.ledger import Ledger
-from ..limits.rate_limit import RateLimiter, SharedRateLimit
+from ..limits.rate_limit import RateLimiter
 from ..limits.retry import OFFLINE_S
 from ..limits.shared_prefix import SharedPrefixes
 from ..limits.slots import RunSlot
@@ -339,7 +339,7 @@ class Services(msgspec.Struct, eq=False):
     """What all sessions of the person use; None: nothing is counted."""
     rate_limiters: dict[str, RateLimiter] = {}
     make_rate_limiter: Callable[[str], RateLimiter] | None = None
-    """Makes the rate limiter of a key; None: the session has one of its own."""
+    """Makes the rate limiter of a key; None: one that only this session knows."""
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
     """Checks supervised results; None: the sub-agent's own model does."""
@@ -347,8 +347,6 @@ class Services(msgspec.Struct, eq=False):
     """Run programs of the person on events; None: none are configured."""
     code: ChangeChecks | None = None
     """Checks what changes did; None: it is not checked."""
-    shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
-    """Returns the state of the rate limit of a key that other processes share."""
     traceparent: str = ""
     """The trace context of the program that started this one."""
     trace: Callable[[str, str], str] | None = None
@@ -358,5 +356,5 @@ class Services(msgspec.Struct, eq=False):
         """The rate limiter of a `rate_limit_key`, created at first use."""
         if key not in self.rate_limiters:
             make = self.make_rate_limiter
-            self.rate_limiters[key] = make(key) if make else RateLimiter(self.rng, self.shared_rate_limit(key))
+            self.rate_limiters[key] = make(key) if make else RateLimiter(self.rng)
         return self.rate_limiters[key]

@@ -62,18 +62,23 @@ AS_SENT = ShownCall()
 class ApprovalQueue:
     """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
     Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
-    stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too."""
+    stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too.
+    `on_mode_chosen` gives the session the mode that a person chose with the answer to a plan."""
 
-    def __init__(self, log: Log, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        interactive: bool,
+        on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant,
+        on_mode_chosen: Callable[[Mode], Awaitable[None]] = _ignore_mode,
+    ) -> None:
         self.interactive = interactive
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
         self._checks: dict[str, tuple[CallCheck, str]] = {}
         """For each open permission: the decision on its call, and why a person is asked."""
-        self.on_mode_chosen: Callable[[Mode], Awaitable[None]] = _ignore_mode
-        """Gives the session the mode that a person chose with the answer to a plan."""
-        self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant
-        """Stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too."""
+        self._on_rule_granted, self._on_mode_chosen = on_rule_granted, on_mode_chosen
 
     @property
     def pending(self) -> dict[str, str]:
@@ -121,7 +126,7 @@ class ApprovalQueue:
             answer = msgspec.structs.replace(answer, scope="once")
         if answer.scope != "once":
             for text in rule.splitlines():
-                await self.on_rule_granted(parse_rule(text, "allow"), answer.scope)
+                await self._on_rule_granted(parse_rule(text, "allow"), answer.scope)
             await self.answer_passing(f"covered by {', '.join(rule.splitlines())}")
         return answer
 
@@ -151,7 +156,7 @@ class ApprovalQueue:
         the main agent's plan leads to holds when this returns. Raises ToolError when no person can answer."""
         answer = await self.question(path, call_id, plan, PLAN_CHOICES)
         if path == "a" and answer in PLAN_MODES:
-            await self.on_mode_chosen(PLAN_MODES[answer])
+            await self._on_mode_chosen(PLAN_MODES[answer])
         return answer
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from friday_cli.agents.hooks.session_hooks import SessionHooks
 from friday_cli.agents.isolation import local_workspace
 from friday_cli.agents.surroundings import Surroundings, T
 from friday_cli.config import Settings
@@ -63,12 +62,9 @@ class RecordedSurroundings(Surroundings):
     def tools(self, tools: dict[str, Tool]) -> dict[str, Tool]:
         return self._answers.tools(tools)
 
-    def hooks(self, make: Callable[[], Hooks | None]) -> Hooks | None:
+    def hooks(self, make: Callable[[Hooks | None], Hooks | None]) -> Hooks | None:
         if self._runs_hooks:
-            made = make()
-            if isinstance(made, SessionHooks):
-                made.afterwards = RecordedHooks(self._after, AFTER_CALLS)
-            return made
+            return make(RecordedHooks(self._after, AFTER_CALLS))
         return RecordedHooks(self._after) if self._hooked else None
 
     def worktrees(self, make: Callable[[], Worktrees], workspace: Workspace) -> Worktrees:

@@ -241,7 +241,7 @@ async def test_processes_share_a_server_that_admits_two_requests(
         for seed, model in enumerate(models)
     ]
     for bench in benches:
-        bench.services.shared_rate_limit = lambda limiter: shared
+        bench.services.make_rate_limiter = lambda key, rng=bench.rng: RateLimiter(rng, shared)  # type: ignore[misc]
     await asyncio.gather(*(bench.prompt() for bench in benches))
     for bench in benches:
         assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
@@ -262,7 +262,7 @@ async def test_a_request_comes_again_while_others_are_served(served: bool, fewes
         return Say(fail=ProviderError("rate", "slow down", status=429))
 
     bench = Bench(Model(say))
-    bench.services.shared_rate_limit = lambda limiter: shared
+    bench.services.make_rate_limiter = lambda key: RateLimiter(bench.rng, shared)
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
     assert fewest <= tries <= most

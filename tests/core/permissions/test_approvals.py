@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked,
 from tests.core.permissions.test_rules import bash, edit, rights
 
 
-def approval_queue(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
+def approval_queue(*, attended: bool = True, **calls: Any) -> tuple[ApprovalQueue, MemoryJournal]:
     journal = MemoryJournal()
-    return ApprovalQueue(Log(journal), interactive=attended), journal
+    return ApprovalQueue(Log(journal), interactive=attended, **calls), journal
 
 
 async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_counts() -> None:
@@ -44,13 +45,12 @@ async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_
     ("make all", "once", []), ("python -c x", "always", []),
 ])  # fmt: skip
 async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
-    table, _ = approval_queue()
     kept: list[str] = []
 
     async def keep(rule: Rule, scope: str) -> None:
         kept.append(f"{rule} {scope}")
 
-    table.on_rule_granted = keep
+    table, _ = approval_queue(on_rule_granted=keep)
     asking = asyncio.create_task(table.permission("a", "c1", bash(command), reason=""))
     await asyncio.sleep(0.1)
     await table.answer("p1", ApprovalAnswer("allow", scope))  # type: ignore[arg-type]
@@ -59,7 +59,6 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
 
 
 async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
-    table, journal = approval_queue()
     rules = rights()
 
     async def keep(rule: Rule, scope: str) -> None:
@@ -68,7 +67,7 @@ async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() 
     def check(wanted: RuleInput) -> CallCheck:
         return CallCheck(wanted, {}, rules, TaintTracker(network_targets))
 
-    table.on_rule_granted = keep
+    table, journal = approval_queue(on_rule_granted=keep)
     calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
     asking = [asyncio.create_task(table.permission(p, "c", w, reason="", check=check(w))) for p, w in calls.items()]
     await asyncio.sleep(0.1)
