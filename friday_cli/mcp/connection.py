@@ -289,7 +289,7 @@ class ServerConnection:
 
     async def catalog(self) -> Catalog:
         """All lists of the server, as they are now; the next connection begins with what they say of the server."""
-        found = await self._twice(lambda c: c.catalog())
+        found: Catalog = await self._twice(lambda c: c.catalog())
         self._known = found
         return found
 
