@@ -1,4 +1,4 @@
-"""What an agent is made of, complete before it is made: nothing is set from outside afterwards."""
+"""What an agent is made of, complete before it is made. Only a run changes it afterwards (`core/subagents/run.py`)."""
 
 from __future__ import annotations
 

@@ -87,9 +87,10 @@ class _Builder:
     def __init__(self, options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> None:
         self._options, self._context, self._history, self._owned = options, context, history, owned
         self._settings, self._env, self._around = context.settings, context.env, options.surroundings
+        self._notes: list[str] = []
+        self._problems: list[str] = []
         self._log, self._id = self.storage.log, owned.id
         self._mode = options.mode or context.settings.mode
-        self._notes: list[str] = []
 
     def built(self) -> SessionParts:
         """All of them. What the person wrote is checked before anything is made of it."""
@@ -106,6 +107,7 @@ class _Builder:
             rules=rules,
             permissions=self.permissions,
             notes=self._notes,
+            problems=self._problems,
             sub_agents=self.sub_agents,
             changes=WorktreeChanges(tree, self.shared.isolation, services),
             caller=self._options.caller,
@@ -118,7 +120,7 @@ class _Builder:
         """Where the session is kept, with what sees each event before it is written."""
         owned, options, history = self._owned, self._options, self._history
         taint = taint_of(history)
-        telemetry = telemetry_of(self._context, owned.id, history)
+        telemetry = telemetry_of(self._env, owned.id, history, self._problems)
         ledger = owned.store.spending.ledger(owned.id, self._settings.budget.on_cap, options.now)
         log = Log(
             self._around.live(owned.store.journal(owned.id, ledger)) or MemoryJournal(history.envelopes),
@@ -231,7 +233,7 @@ class _Builder:
 
         session = HookedSession(self._id, self._log, self.approvals, self.estimates, lambda path: self.tree.known(path))
         made, problems = make_hooks(self.programs, program, session, claude=claude, after_calls=after_calls)
-        self._context.notices += (*problems,)
+        self._problems += problems
         return made
 
     @cached_property

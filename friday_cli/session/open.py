@@ -39,7 +39,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             await history.read()
             options = _options_as_before(options, history.records.get("a"), history.records.get("a.1"))
         context = await read_context(options, env)
-        options = with_only_sub_agent(options, context)
+        options, context = with_only_sub_agent(options, context)
         session = options.resume or new_id()
         owned = await _own_session(store, session, new=not options.resume)
         store = owned.store
@@ -94,6 +94,7 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     person's reasons was done before, so that a failed opening leaves no session behind."""
     storage, shared = parts.storage, parts.shared
     store, log = storage.store, storage.log
+    notices = [*context.notices, *parts.problems]
     if new:
         with suppress(Unwritable):  # the log reports it at its first event, and continues in memory
             await store.create_session(context.cwd, name=storage.id)
@@ -104,7 +105,7 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
 
         base, died_at = baseline_of(storage.id, context.env), storage.ownership.died_at
         if not store.in_memory:
-            context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
+            notices += await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at)
         mode = parts.rules.effective_mode
         await log_resumed(parts.tree.root, mode, history.records, log=log, notes=parts.notes)
         await shared.isolation.restore(history.records)
@@ -114,8 +115,8 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     if shared.servers is not None:
         shared.servers.begin()
     begun = [Notice(unsaved, "error")] if unsaved else []
-    if context.notices or begun:
-        await log.emit("a", *(Notice(text, "warning") for text in context.notices), *begun)
+    if notices or begun:
+        await log.emit("a", *(Notice(text, "warning") for text in notices), *begun)
     if shared.services.hooks is not None:
         from friday_cli.agents.hooks.setup import announce
 

@@ -93,7 +93,7 @@ class Options(msgspec.Struct, frozen=True):
     """Makes the rate limiter of a `rate_limit_key`; None: one that all sessions of the person share."""
 
 
-class OpenContext(msgspec.Struct, eq=False):
+class OpenContext(msgspec.Struct, frozen=True, eq=False):
     """Everything that is read before anything is written. `root`: the project of `cwd`. The root of `trust` is another folder
     where the files that steer agents are read somewhere else."""
 
@@ -131,17 +131,16 @@ def _external_choice(options: Options, found: profiles.Profiles) -> models.Model
     return models.ModelChoice(EXTERNAL, below.program, source=f"profile {below.name}")
 
 
-def with_only_sub_agent(options: Options, context: OpenContext) -> Options:
-    """The options of a session whose main agent sends nothing and has one sub-agent, an external agent, if they ask for one."""
+def with_only_sub_agent(options: Options, context: OpenContext) -> tuple[Options, OpenContext]:
+    """Both for a session whose main agent sends nothing and has one sub-agent, an external agent, if the options ask for one."""
     name = options.profile
     if not name or name != options.below or context.profiles.get(name).external is None:
-        return options
+        return options, context
     limits = context.settings.limits
     budget = Budget(BudgetOwner.PROMPT, tokens=limits.max_tokens, cost=limits.max_cost)
     limits = msgspec.structs.replace(limits, max_turns=None, timeout=None)  # those of the sub-agent
-    context.settings = msgspec.structs.replace(context.settings, limits=limits)
-    caller = Caller("friday ask", budget)
-    return msgspec.structs.replace(options, profile=None, sub_agents=(name,), caller=caller)
+    options = msgspec.structs.replace(options, profile=None, sub_agents=(name,), caller=Caller("friday ask", budget))
+    return options, msgspec.structs.replace(context, settings=msgspec.structs.replace(context.settings, limits=limits))
 
 
 async def _choice(

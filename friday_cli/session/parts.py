@@ -57,6 +57,8 @@ class SessionParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     permissions: SessionPermissions
     notes: list[str]
     """For the model, with the next prompt."""
+    problems: list[str]
+    """What was wrong while the parts were made, for the person."""
     sub_agents: SubAgentChoice
     changes: WorktreeChanges
     """The changes of worktrees, as a person applies or discards them."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.events import Envelope
 
-from .open_context import OpenContext
 from .resume import EventHistory
 
 if TYPE_CHECKING:
@@ -29,14 +28,17 @@ def taint_of(history: EventHistory) -> TaintTracker:
     return taint
 
 
-def telemetry_of(context: OpenContext, session: str, history: EventHistory) -> SessionTelemetry | None:
-    """What sends the spans of the session, if the environment asks for it. Otherwise nothing is loaded."""
-    if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in context.env):
+def telemetry_of(
+    env: Mapping[str, str], session: str, history: EventHistory, problems: list[str]
+) -> SessionTelemetry | None:
+    """What sends the spans of the session, if the environment asks for it. Otherwise nothing is loaded. What is wrong there is added to
+    `problems`."""
+    if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in env):
         return None
     from friday_cli.telemetry.settings import read_settings
 
-    settings, problem = read_settings(context.env)
-    context.notices += (problem,) if problem else ()
+    settings, problem = read_settings(env)
+    problems += [problem] if problem else []
     if settings is None:
         return None
     from friday_cli.telemetry.session import SessionTelemetry

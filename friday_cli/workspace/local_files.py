@@ -49,8 +49,8 @@ class WorkspaceFiles:
     def label(self, path: str | Path) -> str:
         return self._allowed.label(self.resolve(path) if isinstance(path, str) else path)
 
-    def labels(self, path: str) -> tuple[str, ...]:
-        return self._allowed.labels(path)
+    def labels(self, path: str, found: Path | None = None) -> tuple[str, ...]:
+        return self._allowed.labels(path, found)
 
     async def stat(self, path: Path) -> DirectoryEntry | None:
         return await self._on_disk(safe_files.entry, path)

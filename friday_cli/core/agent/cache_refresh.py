@@ -18,7 +18,7 @@ from ..limits.budget import LimitReached
 from ..protocol.errors import ProviderError
 from ..protocol.events import CacheRefreshed
 from ..protocol.messages import Usage
-from ..protocol.provider import CacheRefresher
+from ..protocol.provider import refreshes_cache
 from .agent import Agent, Services
 from .prefix_check import LEAST, LastRequest
 
@@ -46,7 +46,7 @@ async def cache_kept(agent: Agent, services: Services) -> AsyncIterator[None]:
 def keeper_of(agent: Agent, services: Services, most_s: float) -> CacheKeeper | None:
     """Keeps the cache of the last request of `agent` from now on, for `most_s` seconds at most; None if there is nothing to keep."""
     provider, last = agent.conversation.provider, agent.conversation.last_request
-    kept_s = provider.cache_kept_s if isinstance(provider, CacheRefresher) else 0.0
+    kept_s = provider.cache_kept_s if refreshes_cache(provider) else 0.0
     if not (kept_s and most_s) or last is None or last.cached < LEAST or last.model != agent.model:
         return None
     return CacheKeeper(agent, services, last, kept_s, most_s)
@@ -117,7 +117,7 @@ class CacheKeeper:
         """Send a request for no reply; False if the service had dropped its cache. Raises ProviderError, and LimitReached
         if the budget cannot pay it."""
         agent, services, provider = self._agent, self._services, self._provider
-        assert isinstance(provider, CacheRefresher)
+        assert refreshes_cache(provider)
         if agent.budget.free.cost < cost:
             raise LimitReached("cost", agent.budget.tightest("cost").path)
         usage = Usage(cost_usd=0.0)

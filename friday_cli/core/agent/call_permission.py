@@ -57,8 +57,8 @@ async def require_permission(
             return Permit(command=answer.command)
         if answer.decision == "allow":
             now = check.decide_now()
-            looks = now.decision == "allow" and now.read_only
-            return Permit(looks or (wanted.effect == "run" and agent.rules.effective_mode == "plan"))
+            read_only = now.decision == "allow" and now.read_only
+            return Permit(read_only or (wanted.effect == "run" and agent.rules.effective_mode == "plan"))
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", words=answer.reason)
     unasked = permission.decision == "ask"

@@ -17,11 +17,11 @@ from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, Notice, Prefix, Requested
 from ..protocol.messages import Message, Text, Usage, without_thinking
 from ..protocol.provider import (
-    DeferredProvider,
     NoteChunk,
     Provider,
     ReplyDone,
     Request,
+    is_deferred,
 )
 from ..protocol.request_events import Purpose
 from ..protocol.trace_context import TRACEPARENT
@@ -213,7 +213,7 @@ class _Attempt:
         output, held = 0, None
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
-            if services.ledger is not None and not isinstance(provider, DeferredProvider):  # its batch holds that
+            if services.ledger is not None and not is_deferred(provider):  # its batch holds that
                 sent = Usage(input=fresh, cache_read=prompt - fresh)
                 paid = ledger.PaidRequest(agent.path, provider, sent, last=agent.budget.holdback_open)
                 waiting = partial(agent.slot.waiting, "waiting_budget")
@@ -222,7 +222,7 @@ class _Attempt:
             self._most_context = provider.window + reservation.output
             await prepare_deferred(agent, request)
             async with self._rate_limit_slot():
-                if not isinstance(provider, DeferredProvider):  # its reply is here: nothing is sent now
+                if not is_deferred(provider):  # its reply is here: nothing is sent now
                     await ledger.begin(services.ledger, held)
                     await mark_sent(agent, services, prompt)
                 done = await self._read_stream(request)

@@ -10,7 +10,7 @@ import msgspec
 
 from ..protocol.errors import ProviderError
 from ..protocol.messages import Message, Usage, estimate_message
-from ..protocol.provider import DeferredProvider, Provider, Request, TokenCounter, estimate_request
+from ..protocol.provider import Provider, Request, counts_tokens, estimate_request, is_deferred
 from ..protocol.request_events import RequestSent
 from .agent import Agent, Services
 
@@ -33,7 +33,7 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
     guess = prompt_tokens(agent) if messages is None else estimate_request(request_with(agent, messages))
     counted = conversation.context if messages is None else 0
     provider = conversation.provider
-    if guess <= most or counted > most or not isinstance(provider, TokenCounter):
+    if guess <= most or counted > most or not counts_tokens(provider):
         return guess
     try:
         return await provider.count_tokens(request_with(agent, conversation.history if messages is None else messages))
@@ -90,7 +90,7 @@ def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1,
 async def prepare_deferred(agent: Agent, request: Request) -> None:
     """Wait until the reply of a provider is there whose replies take hours; no active time passes. Raises ProviderError."""
     provider = agent.conversation.provider
-    if isinstance(provider, DeferredProvider):
+    if is_deferred(provider):
         async with agent.slot.waiting("waiting_rate", "batch"):
             await provider.prepare(request)
 

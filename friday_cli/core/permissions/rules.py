@@ -92,9 +92,9 @@ class Rules:
         above = [] if self.parent is None else [self.parent.decide(call, extra)]
         own = decide_by_own_rights(self._rights(extra if self.parent is None else ()), call)
         found = [*above, own, *(bound.decide(call) for bound in self.narrowed.values())]
-        stricter = strictest(found)
-        read_only = stricter.decision == "allow" and any(permission.read_only for permission in found)
-        return msgspec.structs.replace(stricter, read_only=read_only)
+        decision = strictest(found)
+        read_only = decision.decision == "allow" and any(permission.read_only for permission in found)
+        return msgspec.structs.replace(decision, read_only=read_only)
 
     def explain(self, call: RuleInput, whose: str = "") -> Iterator[StepOutcome]:
         """Each step of `STEPS` that `decide` takes for a call, in its order: the rights above first. The steps of one agent

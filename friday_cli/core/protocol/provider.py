@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, get_args
 
 import msgspec
 
@@ -134,24 +134,21 @@ class Provider(Protocol):
         """US dollars for `usage`; None for an unknown price."""
 
 
-@runtime_checkable
-class TokenCounter(Protocol):
+class TokenCounter(Provider, Protocol):
     """A provider whose service counts the tokens of a request before it is sent."""
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`. Raises ProviderError."""
 
 
-@runtime_checkable
-class DeferredProvider(Protocol):
+class DeferredProvider(Provider, Protocol):
     """A provider whose replies take hours: they are waited for before `stream`, outside of the active time and the rate limit."""
 
     async def prepare(self, request: Request) -> None:
         """Wait until the reply is there. Raises ProviderError."""
 
 
-@runtime_checkable
-class CacheRefresher(Protocol):
+class CacheRefresher(Provider, Protocol):
     """A provider whose service can be asked to keep the prefix of a request in its cache without a reply. `cache_kept_s`: for how many
     seconds it is kept after the begin of a request; 0: the service cannot be asked."""
 
@@ -159,6 +156,21 @@ class CacheRefresher(Protocol):
 
     async def refresh_cache(self, request: Request) -> Usage:
         """Use the cache of `request` again, which was sent before. Returns what is charged for it. Raises ProviderError."""
+
+
+def counts_tokens(provider: Provider) -> TypeGuard[TokenCounter]:
+    """Whether it has what a `TokenCounter` has. These three are asked in every request, and `isinstance` takes long for protocols."""
+    return hasattr(provider, "count_tokens")
+
+
+def is_deferred(provider: Provider) -> TypeGuard[DeferredProvider]:
+    """Whether it has what a `DeferredProvider` has."""
+    return hasattr(provider, "prepare")
+
+
+def refreshes_cache(provider: Provider) -> TypeGuard[CacheRefresher]:
+    """Whether it has what a `CacheRefresher` has."""
+    return hasattr(provider, "refresh_cache")
 
 
 def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:

@@ -118,8 +118,8 @@ class Workspace(Protocol):
         """The form of `path` for people and rules: relative to `root` with `/`, absolute when outside it. A string is
         resolved first, which may raise ToolError."""
 
-    def labels(self, path: str) -> tuple[str, ...]:
-        """All labels of `path` that rules are matched with: as given and, when it is a link, its target."""
+    def labels(self, path: str, found: Path | None = None) -> tuple[str, ...]:
+        """All labels of `path` that rules are matched with: as given and, when it is a link, its target. `found`: what it is resolved to."""
 
     async def stat(self, path: Path) -> DirectoryEntry | None:
         """The entry at a resolved path, None when it does not exist. Raises ToolError when it cannot be read."""
@@ -211,8 +211,5 @@ class _WorkspaceOfCall:
     def label(self, path: str | Path) -> str:
         return self.of_all_calls.label(self.resolve(path) if isinstance(path, str) else path)
 
-    def labels(self, path: str) -> tuple[str, ...]:
-        found, names = self.resolve(path), self.of_all_calls.labels(path)
-        if names[0] != self.of_all_calls.label(found):
-            raise ToolError(f"{path!r} was replaced by a link, or a link in it was changed.", hint="Try again.")
-        return names
+    def labels(self, path: str, found: Path | None = None) -> tuple[str, ...]:
+        return self.of_all_calls.labels(path, found or self.resolve(path))

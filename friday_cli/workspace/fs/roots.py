@@ -46,21 +46,23 @@ class Roots:
             )
         return real
 
-    def labels(self, path: str) -> tuple[str, ...]:
+    def labels(self, path: str, found: Path | None = None) -> tuple[str, ...]:
         """As `Workspace.labels`."""
-        real = self.label(self.resolve(path))
+        real = self.label(found or self.resolve(path))
         asked = self.label(Path(os.path.normpath(self._absolute(path))))
         return tuple(dict.fromkeys((real, asked)))
 
     def label(self, real: Path) -> str:
         """A resolved path as people and rules see it: relative to the root, or absolute outside of it."""
-        return real.relative_to(self.root).as_posix() if real.is_relative_to(self.root) else real.as_posix()
+        if not _is_below(real, self.root):
+            return real.as_posix()
+        return str(real)[len(str(self.root)) :].strip(os.sep).replace(os.sep, "/") or "."
 
     def root_of(self, real: Path, *, write: bool = False) -> Path | None:
         """The innermost root that contains `real`; None if there is none."""
         roots = self.all if write else (*self.all, *self._readable())
-        fitting = (root for root in roots if real.is_relative_to(root))
-        return max(fitting, key=lambda root: len(root.parts), default=None)
+        fitting = (root for root in roots if _is_below(real, root))
+        return max(fitting, key=lambda root: len(str(root)), default=None)
 
     def _absolute(self, path: str) -> str:
         if not path:
@@ -74,6 +76,12 @@ class Roots:
         if path.startswith("~") and not os.path.lexists(self.root / path.partition("/")[0]):
             raise ToolError(f"{path!r}: '~' is not expanded.", hint="Use a path relative to the workspace.")
         return os.path.join(self.root, path)
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    """As `path.is_relative_to(root)`, which takes ten times as long."""
+    text, top = str(path), str(root)
+    return text == top or text.startswith(top if top.endswith(os.sep) else top + os.sep)
 
 
 def _real(path: str) -> Path:
