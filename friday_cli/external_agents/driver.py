@@ -149,7 +149,11 @@ class ExternalDriver:
         self._login = await host.login(self._program) if self._meter is None else None
         server = await host.serve(agent, self._profile, self._meter, self._login)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
-        await connection.initialize()
+        try:
+            await connection.initialize()
+        except ProgramFailed as error:
+            needs = f" (It needs Node {self._program.node} or newer: check `node --version`.)"
+            raise ProgramFailed(f"{error}{needs if self._program.node else ''}") from None
         self._messages.offered(connection.features)
         earlier = await _earlier_session(agent, self._services)
         folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")

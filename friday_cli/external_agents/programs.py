@@ -26,6 +26,8 @@ class KnownProgram(msgspec.Struct, frozen=True):
     """Always set for it. `{children}` is replaced: `allow` if sub-agents of its own that ask nothing may work, else `deny`."""
     metered: dict[str, str] = {}
     """Set for it where its requests are counted: `{url}`, `{token}` and `{model}` are replaced."""
+    node: int = 0
+    """The oldest Node that its package names, 0 where it names none."""
     login: tuple[str, ...] = ()
     """The arguments with which it logs in, in a terminal; () where it cannot use a login here."""
     login_env: tuple[str, ...] = ()
@@ -88,6 +90,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         "default",
         env={"IS_SANDBOX": "1", "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
         metered=_BY_WIRE["anthropic"],
+        node=22,
         login=("--cli", "auth", "login"),
         login_env=("CLAUDE_CODE_OAUTH_TOKEN",),
         login_folder=("CLAUDE_CONFIG_DIR", ".claude"),
@@ -108,6 +111,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         "gemini",
         "default",
         metered=_BY_WIRE["gemini"],
+        node=20,
     ),
     "opencode": KnownProgram(
         ("opencode", "acp"),
@@ -127,6 +131,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         "openai",
         "default",
         metered=_BY_WIRE["openai"] | {"OPENAI_MODEL": "{model}"},
+        node=22,
     ),
 }
 

@@ -54,9 +54,11 @@ def _tried(name: str) -> int:
 
 
 def world(name: str, home: Path, url: str, front: str = "") -> tuple[Path, dict[str, str]]:
-    """A project, and the environment of a home whose services are at `url` and whose profile of the program has `front` too."""
-    project = home / "project"
+    """A project, and the environment of a home whose services are at `url` and whose profile of the program has `front` too. The person's own
+    folder is in it as well: no program finds settings or a login of this machine."""
+    project, person = home / "project", home / "person"
     project.mkdir(parents=True)
+    person.mkdir()
     (project / "a.txt").write_text("one\n")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@t"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
@@ -67,7 +69,7 @@ def world(name: str, home: Path, url: str, front: str = "") -> tuple[Path, dict[
     (home / "profiles").mkdir()
     page = f"---\nname: {name}\ndescription: x\nexternal: {name}\n{front}---\nDo it.\n"
     (home / "profiles" / f"{name}.md").write_text(page)
-    env = {**os.environ, "FRIDAY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "FRIDAY_HOME": str(home), "HOME": str(person), "PYTHONPATH": str(ROOT)}
     return project, env | dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), KEY)
 
 

@@ -133,6 +133,18 @@ def test_what_goes_wrong_at_the_start_is_one_line(robot: Robot, script: dict[str
     assert "\n" not in ran.agent("a.1")["error"]
 
 
+def test_a_program_that_its_node_cannot_run_says_which_one_it_needs(robot: Robot) -> None:
+    program = robot.home / "gemini"
+    program.write_text("#!/bin/sh\necho \"env: 'node': No such file or directory\" >&2; exit 127\n", encoding="utf-8")
+    program.chmod(0o755)
+    robot.setenv("PATH", str(robot.home))
+    ran = robot.json("go", "--profile", "gemini")
+    assert ran.code == 1
+    error = ran.agent("a.1")["error"]
+    assert error.endswith("No such file or directory (It needs Node 20 or newer: check `node --version`.)")
+    assert "\n" not in error
+
+
 def test_a_program_that_is_not_installed_is_named_with_what_to_type(robot: Robot) -> None:
     robot.setenv("PATH", str(robot.home))
     ran = robot.json("go", "--profile", "codex")
