@@ -21,7 +21,7 @@ _ids = itertools.count(1)
 
 
 class AgentsModel(ThreadingHTTPServer):
-    """`work` are the requests with tools, `others` those without."""
+    """`work` are the requests with tools, `others` those without; `texts` are their bodies."""
 
     daemon_threads = True
 
@@ -30,6 +30,7 @@ class AgentsModel(ThreadingHTTPServer):
         self.command = command
         self.work = self.others = 0
         self.keys: set[str] = set()
+        self.texts: list[str] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def reply(self, body: dict[str, Any]) -> tuple[str, Call | None]:
@@ -40,6 +41,7 @@ class AgentsModel(ThreadingHTTPServer):
             return "A title", None
         self.work += 1
         text = json.dumps(body)
+        self.texts.append(text)
         done = len(re.findall(r'"(?:tool_result|function_call_output|functionResponse)"|"role": "tool"', text))
         folder = re.search(r"(/[^\s\"'<>\\]*?/worktrees/[0-9a-f-]{36}/[0-9a-f]+-\d+)", text)
         writer = next((name for name in WRITERS if name in names), "")
