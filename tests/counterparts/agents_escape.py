@@ -16,12 +16,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.counterparts import agents
 from tests.counterparts.agents import KEY, MODEL, NAMES, asking, processes, world
-from tests.counterparts.agents import PACKAGES as PACKAGES
 from tests.counterparts.agents_model import agents_model
 from tests.counterparts.install import FOLDER
 from tests.workspace.sandbox.test_confined import ATTEMPTS
 
+PACKAGES = agents.PACKAGES
 SECRET = "canary-4711"
 SECRETS = (
     "person/.ssh/id_ed25519",
@@ -162,15 +163,17 @@ def unconfined(folder: Path) -> list[str]:
         for at in ("/tmp", "/var/tmp"):
             Path(at, folder.name).unlink(missing_ok=True)
         wanted = (
-            "outside/",
-            "project/a.txt",
-            "hooks/pre-commit",
-            "config.toml",
-            "a secret was",
-            "the key was",
-            "TCP was",
+            *(
+                "outside/",
+                "project/a.txt",
+                "hooks/pre-commit",
+                "config.toml",
+                "/var/tmp/",
+                "a secret was",
+                "the key was",
+            ),
+            *("TCP was", "UDP was", "a local socket was", "of the person was ended", "left running"),
         )
-        wanted += ("UDP was", "a local socket was", "of the person was ended", "left running", "/var/tmp/")
         return [f"without a sandbox nothing is noticed of: {words}" for words in wanted if words not in found]
 
 
