@@ -27,8 +27,10 @@ class RequestDigests:
     log, so that a request that is made from the log has the same digest."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[Message, bytes]] = []
-        """Messages of the last request, each with the digest of all up to it."""
+        self._known: list[Message] = []
+        """The messages of the last request."""
+        self._digests: list[bytes] = []
+        """Of each of them, the digest of all up to it."""
         self._prefix: tuple[object, ...] = ()
         """The objects from which `_start` was made."""
         self._start = b""
@@ -39,16 +41,16 @@ class RequestDigests:
         if not (self._prefix and all(map(operator.is_, prefix, self._prefix))):  # most requests have the same objects
             start = hashlib.sha256(encoded((mask_keys_in(request.system), request.tools))).digest()
             if start != self._start:
-                self._start, self._known = start, []
+                self._start, self._known, self._digests = start, [], []
             self._prefix = prefix
-        same = 0
-        for known, message in zip(self._known, request.messages, strict=False):
-            if known[0] is not message:
-                break
-            same += 1
-        del self._known[same:]
-        digest = self._known[-1][1] if self._known else self._start
-        for message in request.messages[same:]:
+        messages = request.messages
+        same = min(len(self._known), len(messages))
+        if not all(map(operator.is_, self._known, messages)):
+            same = next(at for at, (old, new) in enumerate(zip(self._known, messages, strict=False)) if old is not new)
+        del self._known[same:], self._digests[same:]
+        digest = self._digests[-1] if self._digests else self._start
+        for message in messages[same:]:
             digest = hashlib.sha256(digest + encoded(mask_keys_in(message))).digest()
-            self._known.append((message, digest))
+            self._known.append(message)
+            self._digests.append(digest)
         return digest.hex()
