@@ -18,6 +18,8 @@ from .framing import Framing, FramingError, LongMessage
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 _METHOD = re.compile(rb'\A\s*\{[^{}\[\]]*"method"\s*:')
 """The beginning of a request or a notification: an answer has no method."""
+_LARGE = 100_000
+"""Bytes of a message before which the event loop does other work: some milliseconds are gone with collecting it."""
 
 
 class RpcError(Exception):
@@ -86,6 +88,8 @@ class RpcConnection:
         try:
             while data := await self._channel.read():
                 for message in self._framing.feed(data):
+                    if len(message) > _LARGE:
+                        await asyncio.sleep(0)
                     self._received(message)
         finally:  # also when it is cancelled: whoever waits for an answer must not wait forever
             await self._end()

@@ -17,7 +17,7 @@ from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.server import ServerProcess, ServerProgram
 
-from .connection import LanguageServer, NotKnown
+from .connection import LanguageServer, NoAnswer, NotKnown
 from .entry import LanguageServerTable
 from .find import Folders, FoundServer, candidates, servers_for
 from .project_files import ProjectFiles
@@ -32,6 +32,9 @@ LOOK_S = 10.0
 """Seconds between two looks at what the servers take; also after which an unused one ends that another session needs."""
 ROOM_S = 5.0
 """Seconds that a start waits for another server of the session to be answered."""
+_HIDDEN = (
+    ". The sandbox hides /tmp and hidden folders of your home: if it is there, name its folder in `[sandbox] read`."
+)
 
 
 class NoRoom(NotKnown):
@@ -160,11 +163,12 @@ class RunningServer:
         try:
             self._server = await LanguageServer.start(stream, self.found)
         except NotKnown as error:
+            hint = _HIDDEN if program.confined and not isinstance(error, NoAnswer) else ""
             try:
                 await stream.wait()
             except ToolError as failed:
-                raise NotKnown(f"it did not start: {failed.message}") from None
-            raise NotKnown(f"it did not start: {error}{self._said()}") from None
+                raise NotKnown(f"it did not start: {failed.message.rstrip('.')}{hint}") from None
+            raise NotKnown(f"it did not start: {error}{self._said()}{hint}") from None
 
     def _program(self) -> ServerProgram:
         """How it is run. Raises NotKnown if it must be confined and cannot."""

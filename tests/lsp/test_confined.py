@@ -48,6 +48,24 @@ async def test_it_writes_nothing_and_reads_no_key(
     assert not (harness.project / "evil.txt").exists()
 
 
+async def test_a_program_that_the_sandbox_hides_says_what_to_do(
+    harness: Harness, landlock: dict[str, str], home: Path
+) -> None:
+    program = home / ".tools" / "script-server"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    write(config_dir(), "lsp.json", {"script": entry("none", command=str(program), sandbox=True)})
+    turns = does(("read_file", {"path": "model.bad"})), does(edits("area 1", "BAD 1"))
+    (harness.project / "model.bad").write_text(OLD)
+    results = await run(harness, landlock, *turns)
+    assert "it did not start" in results[1], results
+    assert "[sandbox] read" in results[1], results
+    (harness.project / "model.bad").write_text(OLD)
+    results = await run(harness, landlock | {"sandbox.read": [str(program.parent)]}, *turns)  # type: ignore[dict-item]
+    assert "script: 1 new problem" in results[1], results
+
+
 async def test_it_reads_a_worktree(harness: Harness, landlock: dict[str, str]) -> None:
     write(config_dir(), "lsp.json", {"script": entry("none", sandbox=True)})
     (harness.project / "model.bad").write_text(OLD)
