@@ -78,7 +78,8 @@ class ExternalAgents:
         environ |= {program.login_folder[0]: str(login.path)} if login is not None else {}
         told = {"{children}": "allow" if _may_do_unasked(agent, confined=confined) else "deny"}
         if meter is not None:
-            model = json.dumps(self._model(profile, program))[1:-1]  # some are told in JSON
+            model = profile.model or catalog.default(program.wire).rpartition("/")[2] or "default"
+            model = json.dumps(model)[1:-1]  # some are told in JSON
             told |= {"{url}": meter.url, "{token}": meter.token, "{model}": model}
         for name, text in {**program.env, **(program.metered if meter else {})}.items():
             for key, value in told.items():
@@ -111,10 +112,6 @@ class ExternalAgents:
         passed = {name: self._env[name] for name in names if name in self._env}
         depth = str(nesting_depth(self._env) + depth_of(agent.path) + 1)
         return {**passed, "HOME": str(home), "TERM": "dumb", "NO_COLOR": "1", DEPTH: depth}
-
-    def _model(self, profile: Profile, program: KnownProgram) -> str:
-        """The model that a program is told: that of the profile, else the default of the service."""
-        return profile.model or catalog.default(program.wire).rpartition("/")[2] or "default"
 
 
 def local(agent: Agent) -> LocalWorkspace:

@@ -64,9 +64,8 @@ class Messages:
         params = {
             "sessionId": session,
             "prompt": [{"type": "text", "text": "\n\n".join(texts)}],
-            "_meta": {
-                "steering": {"idleBehavior": "promptRequired"}
-            },  # else it would begin a turn that nobody waits for
+            # else it would begin a turn that nobody waits for
+            "_meta": {"steering": {"idleBehavior": "promptRequired"}},
         }
         try:
             answer = await connection.request(METHOD, params, STEER_S)

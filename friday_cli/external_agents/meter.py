@@ -52,8 +52,6 @@ class Meter:
         self._agent, self._services, self._turns, self._upstream = agent, services, turns, upstream
         self.token = secrets.token_urlsafe(24)
         self.url, self.port = "", 0
-        self.requests = 0
-        """Requests that were forwarded, or for which the service could not be reached."""
         self.problem = ""
         """Why the newest request of the program's own work had no answer; "" if it had one."""
         self.last_at = 0.0
@@ -119,12 +117,8 @@ class Meter:
         self.last_at = asyncio.get_running_loop().time()
         self.running += 1
         try:
-            words = self._refusal(asked)
-            if not words:
-                words = await self._counted(client, target, headers, body, asked)
-            if asked.turn and words:
-                self.problem = words
-            if words:
+            if words := self._refusal(asked) or await self._counted(client, target, headers, body, asked):
+                self.problem = words if asked.turn else self.problem
                 await client.answer(REFUSED, self._error(words))
         finally:
             self.running -= 1
@@ -135,7 +129,7 @@ class Meter:
         turns = self._turns
         if turns.phase == "stopping":
             return "Friday: this agent is being stopped."
-        if turns.last:
+        if turns.phase == "last turn":
             if self._last_allowed:
                 return "Friday: the budget of this agent is used up."
             self._last_allowed = asked.turn
@@ -194,7 +188,6 @@ class Meter:
     ) -> None:
         """Forward a request, and pass its answer on."""
         upstream = self._upstream
-        self.requests += 1
         reader.sent = True
         try:
             response = await http.forward(upstream.endpoint, upstream.url(target), (body,), self._sent_headers(headers))

@@ -89,7 +89,9 @@ class ProgramRequest(NamedTuple):
         return ProgramRequest(
             str(named[1] if named else fields.get("model") or ""),
             0 if free else max(given, default=REPLY),
-            turn=not free and _offers_tools(fields),
+            # newer models of OpenAI take tools in an item of the input
+            turn=not free
+            and bool(fields.get("tools") or any(row.get("tools") for row in dicts_in(fields.get("input")))),
             free=free,
             fields=fields,
             limits=limits,
@@ -133,8 +135,3 @@ def _parts(fields: dict[str, Any]) -> dict[int, int]:
             part_of = hash((name, text))  # the same message may be there more than once
             found[part_of] = found.get(part_of, 0) + len(rest) + pictures * PICTURE * BYTES_PER_TOKEN
     return found
-
-
-def _offers_tools(fields: dict[str, Any]) -> bool:
-    """Whether a request offers tools to its model: in its own list, or in an item of its input, as newer models of OpenAI take them."""
-    return bool(fields.get("tools")) or any(row.get("tools") for row in dicts_in(fields.get("input")))

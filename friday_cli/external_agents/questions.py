@@ -91,7 +91,9 @@ class Questions:
             for tool, arguments in self._as_our_calls(fields):
                 await self._judge(ToolCall(call_id, tool, arguments), fields)
         except FridayError as error:
-            self._log_denied(call_id, tool, str(error))
+            self._agent.receipt_builder.add(tool, "denied", ToolFacts())
+            denied = ToolFinished(call_id, tool, "denied", text=str(error))
+            self._services.log.emit_soon(self._agent.path, denied)
             if isinstance(error, PermissionDenied) and error.words:  # the protocol has no place for a reason
                 what = sanitize_line(command_of(fields) or ", ".join(paths_of(fields)) or str(fields.get("title")), 200)
                 await self._agent.inbox.put(InboxMessage(f"Not allowed: {what}. {error.words}", "person"))
@@ -132,10 +134,6 @@ class Questions:
         if permit.command:
             words = f"Run this instead: {permit.command}"
             raise PermissionDenied(f"The user wants a different command: {permit.command}", words=words)
-
-    def _log_denied(self, call_id: str, tool: str, reason: str) -> None:
-        self._agent.receipt_builder.add(tool, "denied", ToolFacts())
-        self._services.log.emit_soon(self._agent.path, ToolFinished(call_id, tool, "denied", text=reason))
 
 
 def _changes(fields: dict[str, Any], path: str) -> list[tuple[str, str]]:

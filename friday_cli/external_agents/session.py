@@ -19,7 +19,10 @@ async def open_session(
     """The id of a session in `folder`, and whether it is the `earlier` one ("" for none), which the program then knows. `counted`: its
     requests go through the meter. `careful`: the agent may change nothing without a question. Raises ProgramFailed."""
     place: dict[str, Any] = {"cwd": folder, "mcpServers": []}
-    for method in _ways_to_continue(connection.features) if earlier else ():
+    offered = dict_in(connection.features.get("agentCapabilities"))
+    resumes = dict_in(offered.get("sessionCapabilities")).get("resume") is not None
+    ways = [("session/resume", resumes), ("session/load", offered.get("loadSession") is True)]
+    for method in [name for name, can in ways if can and earlier]:
         try:
             answer = await connection.request(method, {**place, "sessionId": earlier}, SESSION_S)
         except RpcError:
@@ -35,13 +38,6 @@ async def open_session(
         raise ProgramFailed(f"{profile.program} opened a session without an id.")
     await _choose(connection, profile, ident, answer, counted=counted, careful=careful)
     return ident, False
-
-
-def _ways_to_continue(features: dict[str, Any]) -> list[str]:
-    """The methods by which a program continues an earlier session, the best first."""
-    offered = dict_in(features.get("agentCapabilities"))
-    resumes = dict_in(offered.get("sessionCapabilities")).get("resume") is not None
-    return [*(["session/resume"] if resumes else []), *(["session/load"] if offered.get("loadSession") is True else [])]
 
 
 async def _choose(

@@ -25,11 +25,6 @@ class Turns:
         """Whether Friday counts the requests of the program."""
         self._open = False
 
-    @property
-    def last(self) -> bool:
-        """Whether the last turn is being taken."""
-        return self.phase == "last turn"
-
     def check(self) -> None:
         """Raises LimitReached if no further turn may begin."""
         self._agent.budget.check()
@@ -43,7 +38,7 @@ class Turns:
 
     def full(self) -> bool:
         """Whether no further turn may begin; then its limit is reached."""
-        if self.last or self._agent.turn < self._agent.max_turns:
+        if self.phase == "last turn" or self._agent.turn < self._agent.max_turns:
             return False
         self.stop_at(LimitReached("iterations", self._agent.path))
         return True
@@ -51,9 +46,7 @@ class Turns:
     def seen(self) -> None:
         """The program seems to have sent a request. Where its requests are counted, that is known better."""
         if not self.counted and not self.full():
-            self.begin(
-                RequestSent(Usage(cost_usd=None, estimated=True))
-            )  # what it costs is not known before the end, if ever
+            self.begin(RequestSent(Usage(cost_usd=None, estimated=True)))  # its cost is known at the end, if ever
 
     def begin(self, sent: RequestSent) -> None:
         """A turn begins; `sent` estimates what its request costs."""
@@ -63,7 +56,7 @@ class Turns:
         self._open = True
         started = TurnStarted(
             agent.turn,
-            self.last,
+            self.phase == "last turn",
             self.context,
             request=sent.request,
             output_usd=sent.output_usd,

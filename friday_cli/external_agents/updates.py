@@ -17,8 +17,6 @@ from friday_cli.llm.transport.text import dict_in, dicts_in
 from .turns import Turns
 from .usage import count
 
-REPORTED = "{kind} (reported)"
-"""The name in the log of a call that the program says it makes."""
 KINDS = frozenset(("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"))
 """The kinds of calls of the protocol."""
 MOST_CALLS = 2_000
@@ -47,7 +45,7 @@ class ReportedCall(msgspec.Struct):
     @property
     def tool(self) -> str:
         """Its name in the log."""
-        return REPORTED.format(kind=self.kind)
+        return f"{self.kind} (reported)"
 
     @property
     def title(self) -> str:
@@ -112,8 +110,8 @@ class Updates:
         self._log.live(self._agent.path, ThinkingDelta(self._agent.turn, 1, self._thought, text))
         self._thought += len(text)
 
-    def flush(self) -> str:
-        """Log the text since the last call. Returns it."""
+    def flush(self) -> None:
+        """Log the text since the last call."""
         text = "".join(self._text).strip()
         self._text.clear()
         self._agent.streaming = ""
@@ -123,7 +121,6 @@ class Updates:
             message = Message("assistant", (Text(text),), origin=self._agent.model)
             self._agent.conversation.history.append(message)
             self._log.emit_soon(self._agent.path, MessageAdded(message))
-        return text
 
     def _call(self, update: dict[str, Any]) -> None:
         ident = str(update["toolCallId"])[:200]
@@ -134,11 +131,11 @@ class Updates:
             self._begin_request()
             self.flush()
             self.last_text = ""
-            call = self.calls[ident] = ReportedCall(self.call_id(ident), {}, asyncio.get_running_loop().time())
-            call.fields = bounded(update)
+            now = asyncio.get_running_loop().time()
+            call = self.calls[ident] = ReportedCall(self.call_id(ident), bounded(update), now)
             self._log.emit_soon(self._agent.path, ToolStarted(call.id, call.tool, call.title))
         else:
-            call.fields |= {key: value for key, value in bounded(update).items() if value is not None}
+            call.fields |= bounded(update)
         status = _ENDS.get(str(update.get("status")))
         if status is not None and not call.ended:
             self._end(call, status)
@@ -177,9 +174,9 @@ class Updates:
 
 
 def bounded(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a call that are read, if they are not too long."""
-    kept = {key: fields.get(key) for key in ("title", "kind", "rawInput", "locations", "content", "rawOutput")}
-    return {key: value for key, value in kept.items() if value is not None}
+    """The fields of a call that are read and have a value."""
+    names = ("title", "kind", "rawInput", "locations", "content")
+    return {name: value for name in names if (value := fields.get(name)) is not None}
 
 
 def ran(command: str, status: str) -> str:
