@@ -149,11 +149,7 @@ class ExternalDriver:
         self._login = await host.login(self._program) if self._meter is None else None
         server = await host.serve(agent, self._profile, self._meter, self._login)
         connection = self._connection = AcpConnection(server, self.name, self._asked, self._told)
-        try:
-            await connection.initialize()
-        except ProgramFailed as error:
-            needs = f" (It needs Node {self._program.node} or newer: check `node --version`.)"
-            raise ProgramFailed(f"{error}{needs if self._program.node else ''}") from None
+        await _initialize(connection, self._program.node)
         self._messages.offered(connection.features)
         earlier = await _earlier_session(agent, self._services)
         folder, careful = str(local(agent).root), agent.rules.effective_mode in ("ask", "plan")
@@ -281,6 +277,15 @@ class ExternalDriver:
         if params.get("sessionId") != self._session:
             raise RpcError(METHOD_NOT_FOUND, "This is not the session of this agent.")
         return await self._questions.permission(params)
+
+
+async def _initialize(connection: AcpConnection, node: int) -> None:
+    """The first request to a program that needs this Node, 0 for none. Raises ProgramFailed."""
+    try:
+        await connection.initialize()
+    except ProgramFailed as error:
+        needs = f" (It needs Node {node} or newer: check `node --version`.)" if node else ""
+        raise ProgramFailed(f"{error}{needs}") from None
 
 
 async def _earlier_session(agent: Agent, services: Services) -> str:
