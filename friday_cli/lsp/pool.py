@@ -196,16 +196,17 @@ class RunningServer:
         return f" ({sanitize_line(lines[-1], 200)})" if lines else f" (exit code {code})" if code else ""
 
     async def give_up(self, reason: str) -> None:
-        """End it because it does not answer; that counts as an end of its own."""
-        self._fail(reason)
+        """End it because it does not answer; that counts as an end of its own, once."""
+        if self._server is not None:
+            self._fail(reason)
         await self.close(reason)
 
     async def close(self, reason: str = "it was ended") -> None:
         """End it; who waits for an answer is told the reason."""
+        server, self._server = self._server, None
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
-        server, self._server = self._server, None
         if server is not None:
             await server.close(reason)
 

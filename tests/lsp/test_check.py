@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -90,6 +91,15 @@ async def test_a_server_that_does_not_start_is_off(tmp_path: Path) -> None:
     async with server("never_starts", tmp_path, startupTimeout=100) as running:
         assert "it did not start: no answer within" in (await check(running, OLD, FIXED)).unknown
         assert running[0].state == "off"
+
+
+async def test_one_end_counts_once(tmp_path: Path) -> None:
+    """As when it answers no longer, and is found to take too much memory."""
+    async with server("none", tmp_path) as (one,):
+        await one.ready()
+        await asyncio.gather(one.give_up("slow"), one.give_up("large"))
+        await one.ready()
+        assert one.state == "runs"
 
 
 async def test_a_server_that_reads_no_longer_is_ended_and_started_again(
