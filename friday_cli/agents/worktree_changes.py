@@ -15,12 +15,12 @@ from friday_cli.core.protocol.workspace import Workspace, whole
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
 from friday_cli.core.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION, READ_FILE
-from friday_cli.tools.worktree import AppliedChanges
 from friday_cli.workspace.local import LocalWorkspace
 
 from .isolation import WorktreeIsolation, local_workspace, worktree_events
 
 if TYPE_CHECKING:
+    from friday_cli.workspace.worktrees.apply import Applied
     from friday_cli.workspace.worktrees.metadata import Worktree
 
 LISTED = 60
@@ -102,7 +102,7 @@ class WorktreeChanges:
         self._touched[path] = self._isolation.worktrees.touched(made, workspace)
         return self._touched[path]
 
-    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
+    async def apply(self, ctx: ToolContext, path: str) -> Applied:
         """Apply the changes of a descendant of the caller to the caller's files. Raises ToolError."""
         self._idle_worktree(path, by=ctx.agent)
         target = local_workspace(ctx.workspace)
@@ -116,7 +116,7 @@ class WorktreeChanges:
 
     # ---- for a person -------------------------------------------------------------------
 
-    async def apply_for_person(self, path: str) -> AppliedChanges:
+    async def apply_for_person(self, path: str) -> Applied:
         """Apply the changes of an agent to the files of the session. Raises ToolError."""
         return await self._apply(path, self._isolation.main, None)
 
@@ -137,16 +137,15 @@ class WorktreeChanges:
             )
         return made
 
-    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
+    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> Applied:
         async with self._tree.resumer.lock, self._isolation.lock:
             made = self._idle_worktree(path)  # its agent may have been resumed while a person was asked
             before = made.state
             try:
-                applied = await self._isolation.worktrees.apply(made, target, allowed=allowed)
+                return await self._isolation.worktrees.apply(made, target, allowed=allowed)
             finally:
                 if made.state != before:
                     await self._services.log.emit(made.path, *worktree_events(made))
-        return AppliedChanges(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
         async with self._tree.resumer.lock, self._isolation.lock:

@@ -43,7 +43,7 @@ def list_(
         (
             short[row.id],
             when(row.updated, short=on_terminal()),
-            _status(row.status, row.stop_reason),
+            how_it_ended(row.status, row.stop_reason).replace("_", " "),
             str(row.agents or "-"),
             tokens(Usage(input=row.tokens)),
             price(row.model, row.cost_usd),
@@ -76,7 +76,3 @@ def listed(cwd: str | None) -> list[SessionRow]:
 def price(model: str, cost_usd: float | None) -> str:
     """The cost in US dollars for a table."""
     return format.price(model, Usage(cost_usd=cost_usd)).removeprefix("cost ")
-
-
-def _status(status: str, reason: str) -> str:
-    return how_it_ended(status, reason).replace("_", " ")

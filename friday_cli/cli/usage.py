@@ -51,7 +51,8 @@ def usage(
     rows, caps = _read(start)
     if as_json:
         output.show_json(
-            {"since": start, "total": _Sum.of(rows).as_data(), **{axis: _as_data(rows, axis) for axis in AXES}}
+            {"since": start, "total": _Sum.of(rows).as_data()}
+            | {axis: [{axis: name, **each.as_data()} for name, each in _grouped(rows, axis).items()] for axis in AXES}
         )
         return
     if not rows:
@@ -147,7 +148,3 @@ def _show_table(rows: Sequence[UsedRow], axis: By, caps: Sequence[SpendingCap]) 
         table.append([*row, "█" * max(round(size / most * BAR), size > 0)])
     titles += ["OF THE CAP", ""] if axis == "day" and cap else [""]
     output.show_table(titles, table, right=("COST", "TOKENS", "CACHED", "OF THE CAP"), wide=(axis.upper(),))
-
-
-def _as_data(rows: Sequence[UsedRow], axis: By) -> list[dict[str, Any]]:
-    return [{axis: name, **each.as_data()} for name, each in _grouped(rows, axis).items()]

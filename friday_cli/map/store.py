@@ -189,7 +189,7 @@ class MapStore:
             " FROM batches b WHERE folder = ? ORDER BY updated DESC",
             self.folder,
         )
-        return [_batch(row) for row in rows]
+        return [BatchRow(row[0], row[1], msgspec.json.decode(row[2], type=MapJob), *row[3:]) for row in rows]
 
     async def check(self) -> None:
         """Read all of the file. Raises DatabaseDamaged: a damaged one may look as if it had no batches."""
@@ -332,10 +332,6 @@ class MapStore:
 def as_json(job: MapJob) -> str:
     """A job as text for the store."""
     return msgspec.json.encode(job).decode()
-
-
-def _batch(row: tuple[Any, ...]) -> BatchRow:
-    return BatchRow(row[0], row[1], msgspec.json.decode(row[2], type=MapJob), *row[3:])
 
 
 def _place(row: tuple[Any, ...]) -> Place:

@@ -93,7 +93,7 @@ def fleet(
         for known in list_sessions(db, cwd, None, since=since, owned=live):
             pid = owned.get(known.id)
             if pid is None:
-                unfinished = _unfinished(known)
+                unfinished = known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
                 mode = _mode(db, known.id) if unfinished else ""
                 rows.append(_row(known, "interrupted" if unfinished else "ended", mode=mode))
                 continue
@@ -158,11 +158,6 @@ def open_questions(events: Sequence[tuple[str, dict[str, Any]]]) -> tuple[OpenQu
         else:
             found.pop(name, None)
     return tuple(found.values())
-
-
-def _unfinished(known: SessionRow) -> bool:
-    """Whether the main agent of a session that no process owns did not end by itself."""
-    return known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
 
 
 def _mode(db: sqlite3.Connection, session: str) -> str:

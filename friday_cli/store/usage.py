@@ -95,7 +95,7 @@ def _requests(
     """((day, folder, profile, model), usage) of each request. `batches` gets those of services by name, which count once."""
     copied = copied_events(db)
     counted = {session for (session,) in db.execute("SELECT DISTINCT session FROM spending")}
-    start = _start_of(since)
+    start = datetime.fromisoformat(since).timestamp()
     decode = msgspec.json.Decoder(_Event).decode
     kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
     for session, folder in db.execute("SELECT key, cwd FROM sessions WHERE updated >= ?", (start,)).fetchall():
@@ -150,8 +150,3 @@ def _of_deleted(
     ):
         if name not in batches:
             yield (day, DELETED, DELETED, f"{service}/?"), Usage(input=tokens, cost_usd=cost)
-
-
-def _start_of(day: str) -> float:
-    """The Unix time at which a local day begins."""
-    return datetime.fromisoformat(day).timestamp()

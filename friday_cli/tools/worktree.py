@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
-import msgspec
 from msgspec import Meta
 
 from friday_cli.core.protocol.call_arguments import ID_ALIASES, ToolArguments
-from friday_cli.core.protocol.displays import DiffDisplay, DiffsDisplay
-from friday_cli.core.protocol.receipt import FileChange, ToolFacts
+from friday_cli.core.protocol.displays import DiffsDisplay
+from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.tool_catalog import TOOLS
+
+if TYPE_CHECKING:
+    from friday_cli.workspace.worktrees.apply import Applied
 
 MAX_LISTED = 60
 """Files named in a result."""
@@ -29,14 +31,6 @@ class DiscardArguments(ApplyArguments, frozen=True):
     keep_branch: Annotated[bool, Meta(description="Commit them on its branch, which stays.")] = False
 
 
-class AppliedChanges(msgspec.Struct, frozen=True):
-    """Applied changes: all files, the paths that were merged with other changes, and the diffs."""
-
-    files: tuple[FileChange, ...]
-    merged: tuple[str, ...]
-    diffs: tuple[DiffDisplay, ...]
-
-
 class WorktreeHost(Protocol):
     """The part of the session that the worktree tools of one agent need. All methods raise ToolError."""
 
@@ -44,7 +38,7 @@ class WorktreeHost(Protocol):
         """Every path that applying the changes of the agent `path` would change, as rules name it."""
         ...
 
-    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
+    async def apply(self, ctx: ToolContext, path: str) -> Applied:
         """Apply the changes of a descendant of the caller to the caller's files."""
         ...
 

@@ -26,7 +26,6 @@ NAMES = ("claude-code", "codex", "gemini", "opencode", "qwen-code")
 MODEL = {"codex": "model: test-model\n"}
 """For a model that it knows, Codex offers one tool that runs JavaScript."""
 KEY = "sk-test-0123456789abcdef"
-ONE_TURN = 2 * (INPUT + OUTPUT)
 
 
 def main(only: str = "") -> int:

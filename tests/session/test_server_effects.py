@@ -14,6 +14,7 @@ from friday_cli.extensions import trust
 from friday_cli.session.session import Session
 from tests.servers import mcp_stdio
 from tests.session.harness import Harness, does, says
+from tests.session.test_project_programs import learn
 
 SERVER = (
     Path(mcp_stdio.__file__)
@@ -55,13 +56,6 @@ async def notices(harness: Harness, session: Session) -> list[str]:
         for e in await harness.log(session.id)
         if isinstance(e.event, Notice) and "run code" in e.event.text
     ]
-
-
-async def learn(harness: Harness, flags: dict[str, str]) -> None:
-    harness.plays({"a": [says("hello")]})
-    async with harness.after_run(flags=flags) as session:
-        assert session.servers is not None
-        await session.servers.idle()
 
 
 async def test_a_call_is_in_the_receipt_and_a_rewind_undoes_it(

@@ -208,7 +208,9 @@ def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapp
     return ModelService(
         name=name,
         title=preset.title,
-        base_url=_messages_root(base_url.rstrip("/")) if api == "messages" else base_url.rstrip("/"),
+        base_url=base_url.rstrip("/").removesuffix(
+            "/v1" if api == "messages" else ""
+        ),  # paths of that API begin with it
         api=api,
         keys=key_variables(name, providers),
         local=preset.local,
@@ -284,11 +286,6 @@ def _api(preset: Preset, settings: ProviderSettings, base_url: str) -> Api:
     if settings.api:
         return settings.api
     return "responses" if settings.platform == "azure" or _host(base_url) == "api.openai.com" else "chat"
-
-
-def _messages_root(base_url: str) -> str:
-    """A base URL of the Messages API, whose path begins with `/v1` itself."""
-    return base_url.removesuffix("/v1")
 
 
 def _host(url: str) -> str:

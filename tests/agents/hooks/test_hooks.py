@@ -15,11 +15,12 @@ from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
 from friday_cli.extensions.trust import decide
 from friday_cli.system.paths import config_dir
 from tests.agents.hooks.hook_files import Recorder, answer, hook, own_hooks, project_hooks
+from tests.session.conftest import landlock
 from tests.session.harness import Harness, delegates, does, says
-from tests.workspace.sandbox.conftest import chosen
 from tests.workspace.worktrees.repo_fixture import repository
 
 ECHO = does(("bash", {"command": "echo one"}))
+__all__ = ["landlock"]
 OFF = {"sandbox.kind": "none"}
 """A project's hooks run without a sandbox then: tests do not depend on one."""
 
@@ -61,14 +62,6 @@ async def test_a_hook_that_misbehaves_gives_one_line(harness: Harness, kind: str
     assert ("it failed" in text) == blocks
     (ran,) = (e.event for e in await harness.log(session.id) if isinstance(e.event, HookRan))
     assert bool(ran.problem) == (kind != "rewrites to something else")
-
-
-@pytest.fixture
-def landlock() -> dict[str, str]:
-    """The flags of a real sandbox; skips where there is none."""
-    if isinstance(found := chosen("landlock"), str):
-        pytest.skip(f"NOT TESTED HERE: {found}")
-    return {"sandbox.kind": "landlock"}
 
 
 async def test_a_projects_hook_that_misbehaves_in_the_sandbox_gives_one_line(
