@@ -35,11 +35,17 @@ class RequestDigests:
         """The objects from which `_start` was made."""
         self._start = b""
 
+    _newest: tuple[tuple[object, ...], bytes] = ((), b"")
+    """Of all conversations: the newest system text, tools and known keys, and their digest."""
+
     def of(self, request: Request) -> str:
         """The sha256 of its system text, tools and messages, as hexadecimal digits."""
         prefix = (request.system, request.tools, known_keys())
         if not (self._prefix and all(map(operator.is_, prefix, self._prefix))):  # most requests have the same objects
-            start = hashlib.sha256(encoded((mask_keys_in(request.system), request.tools))).digest()
+            if prefix != RequestDigests._newest[0]:  # most sub-agents have equal ones
+                made = hashlib.sha256(encoded((mask_keys_in(request.system), request.tools))).digest()
+                RequestDigests._newest = prefix, made
+            start = RequestDigests._newest[1]
             if start != self._start:
                 self._start, self._known, self._digests = start, [], []
             self._prefix = prefix

@@ -16,6 +16,7 @@ from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
+from ..protocol.errors import PROCESS_LIMIT, is_process_limit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
 from ..protocol.evidence import checked
 from ..protocol.limits import Limits, lowest
@@ -62,7 +63,8 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
     except Exception as error:
         log.exception("agent %s", agent.path)
-        words = f"Friday itself failed: {type(error).__name__}: {error}"
+        failed = f"Friday itself failed: {type(error).__name__}: {error}"
+        words = PROCESS_LIMIT if is_process_limit(error) else failed
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
     node.phase = Phase.ENDING
     await finish_despite_cancel(_end(tree, node, outcome, begun))

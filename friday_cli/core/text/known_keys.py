@@ -28,24 +28,26 @@ _PLACEHOLDERS = frozenset(
 
 _Value = TypeVar("_Value")
 _values: tuple[str, ...] = ()
+_in_json: tuple[bytes, ...] = ()
 _variables: frozenset[str] = frozenset()
 
 
 def remember(values: Iterable[str], variables: Iterable[str] = ()) -> None:
     """Mask these values from now on. `variables` are environment variables of keys, which no child process gets."""
-    global _values, _variables
+    global _values, _in_json, _variables
     found = {v for v in values if len(v) >= SHORTEST and v not in _PLACEHOLDERS}
     if not found.issubset(_values):
         _values = tuple(
             sorted({*_values, *found}, key=len, reverse=True)
         )  # a key that contains another one comes first
+        _in_json = tuple(msgspec.json.encode(value)[1:-1] for value in _values)
     _variables = _variables.union(variables)
 
 
 def forget() -> None:
     """Forget all keys and variables."""
-    global _values, _variables
-    _values, _variables = (), frozenset()
+    global _values, _in_json, _variables
+    _values, _in_json, _variables = (), (), frozenset()
 
 
 def known_keys() -> tuple[str, ...]:
@@ -82,7 +84,7 @@ def _may_contain_keys(value: Any) -> bool:
 
 def contain_keys(data: bytes) -> bool:
     """Whether JSON text contains a remembered key."""
-    return any(msgspec.json.encode(value)[1:-1] in data for value in _values)
+    return any(value in data for value in _in_json)
 
 
 def without_keys(environ: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from friday_cli.core.protocol.errors import PROCESS_LIMIT, ToolError, is_process
 from ..sandbox.plan import SandboxPlan
 
 _LAUNCHER = "import sys; sys.path.append(sys.argv[1]); from friday_cli.workspace.process.supervisor import main; main(int(sys.argv[2]))"
-SUPERVISOR_ENDED = "Commands cannot be started: the process supervisor ended."
+SUPERVISOR_ENDED = "Commands cannot be started: the process supervisor ended. Perhaps no more processes are allowed (ulimit -u), or memory ran out."
 """The problem of a process whose supervisor ended before it reported a start."""
 GO = b"g"
 """Starts the prepared program."""

@@ -10,7 +10,7 @@ import pytest
 
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
-from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, ProviderError
 from friday_cli.core.protocol.messages import LEFT_OUT, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import RunResult
@@ -128,10 +128,17 @@ async def test_a_refusal_is_said_and_not_tried_again() -> None:
     assert len(bench.model.requests) == 1
 
 
-async def test_friday_itself_fails() -> None:
-    bench = await ran(Model({"a": [Say("so far", fail=ZeroDivisionError("oh"))]}))
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ZeroDivisionError("oh"), "Friday itself failed: ZeroDivisionError: oh"),
+        (RuntimeError("can't start new thread"), PROCESS_LIMIT),
+    ],
+)
+async def test_friday_itself_fails(error: Exception, words: str) -> None:
+    bench = await ran(Model({"a": [Say("so far", fail=error)]}))
     assert bench.ended()[:2] == ("interrupted", "process")
-    assert bench.finished().error == "Friday itself failed: ZeroDivisionError: oh"
+    assert bench.finished().error == words
     assert await others() == []
 
 
