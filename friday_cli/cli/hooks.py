@@ -16,7 +16,6 @@ from friday_cli.agents.hooks.process import HookProcesses
 from friday_cli.agents.hooks.setup import configured_hooks
 from friday_cli.agents.project_programs import ProjectPrograms
 from friday_cli.command_safety import AnalysisContext, analyze
-from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.tool_catalog import BASH, TOOLS
@@ -24,11 +23,11 @@ from friday_cli.extensions.hooks.answer import Answer
 from friday_cli.extensions.hooks.claude_names import matched_names
 from friday_cli.extensions.hooks.hook import EVENTS, Hook
 from friday_cli.extensions.hooks.samples import sample, subjects_of
+from friday_cli.session.sandbox import sandbox_policy
 from friday_cli.system.paths import cache_dir, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
-from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 from .help import add_family
 from .output import remark, show_json, show_table
@@ -159,12 +158,11 @@ def _read(name: str) -> dict[str, Any]:
 
 
 async def _run(context: ProjectContext, hooks: list[Hook], text: dict[str, Any]) -> list[tuple[Answer, float]]:
-    settings = context.settings.sandbox
-    choice = await asyncio.to_thread(detect_sandbox, settings.kind, os.environ, cache=cache_dir(os.environ))
-    workspace = LocalWorkspace(
-        working_folder(), CommandHost(sandbox=SandboxPolicy(choice, SandboxSettings(), environ=os.environ))
-    )
-    unconfined = settings.kind == "none"
+    kind = context.settings.sandbox.kind
+    choice = await asyncio.to_thread(detect_sandbox, kind, os.environ, cache=cache_dir(os.environ))
+    policy = sandbox_policy(context.settings, choice, os.environ)
+    workspace = LocalWorkspace(working_folder(), CommandHost(sandbox=policy))
+    unconfined = kind == "none"
     programs = ProjectPrograms(context.trust_status, workspace, os.environ, apart=False, unconfined=unconfined)
     processes = HookProcesses(os.environ, programs)
     found = []

@@ -40,8 +40,16 @@ def remember(values: Iterable[str], variables: Iterable[str] = ()) -> None:
         _values = tuple(
             sorted({*_values, *found}, key=len, reverse=True)
         )  # a key that contains another one comes first
-        _in_json = tuple(msgspec.json.encode(value)[1:-1] for value in _values)
+        _in_json = tuple(map(_encoded, _values))
     _variables = _variables.union(variables)
+
+
+def _encoded(value: str) -> bytes:
+    """A value as it is inside JSON text."""
+    try:
+        return msgspec.json.encode(value)[1:-1]
+    except UnicodeEncodeError:  # a lone surrogate, which no JSON text has
+        return value.encode("utf-8", "surrogatepass")
 
 
 def forget() -> None:

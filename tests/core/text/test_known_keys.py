@@ -54,6 +54,12 @@ def test_a_stream_is_masked_wherever_it_is_cut(size: int) -> None:
     assert out.replace(b"[secret] and more", b"[secret]") == b"a[secret]b plain [secret]plai"
 
 
+def test_a_key_that_is_not_valid_text_is_masked_as_well() -> None:
+    """A variable of the environment can have any bytes."""
+    known_keys.remember((broken := "key-\udcff-of-bytes", KEY))
+    assert mask_keys_in(f"{broken} {KEY}") == "[secret] [secret]"
+
+
 def test_no_variable_with_a_key_is_passed() -> None:
     environ = {"MYSVC": "x", "COPY": f"with {KEY}", "PATH": "/bin"}
     assert without_keys(environ) == {"PATH": "/bin"}
