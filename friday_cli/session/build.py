@@ -25,6 +25,7 @@ from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.skills import SessionSkills
 from friday_cli.agents.spawn_estimates import SpawnEstimates, no_past_runs
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
+from friday_cli.agents.surroundings import Surroundings
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Hooks, Policy, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
@@ -263,7 +264,7 @@ class _Builder:
         context, services, chars = self._context, self.services, self._settings.tools.output_chars
         return SharedResources(
             services=services,
-            isolation=self._isolation(),
+            isolation=_isolation(context, services, self._around, self._id),
             providers=self.providers,
             settings=self._settings,
             profiles=context.profiles,
@@ -272,20 +273,6 @@ class _Builder:
             code=self.code,
             servers=open_servers(context.servers, lambda: self.programs, self._log, output_chars=chars),
         )
-
-    def _isolation(self) -> WorktreeIsolation:
-        include = self._settings.agents.delegation.worktree_include
-        workspace, env = (self._context.cwd,), self._env
-
-        def made(folder: Path) -> Worktrees:
-            from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-            return Worktrees(folder, session=self._id, include=include, environ=env, workspace=workspace)
-
-        def worktrees(folder: Path) -> Worktrees:
-            return self._around.worktrees(partial(made, folder), self.services.workspace)
-
-        return WorktreeIsolation(data_dir(env) / "worktrees" / self._id, worktrees, self.services)
 
     # ---- the agents -----------------------------------------------------------------
 
@@ -343,6 +330,21 @@ class _Builder:
             sub_agents=self.sub_agents,
             driver=Drivers(self.shared, spill, self._around).of,
         )
+
+
+def _isolation(context: OpenContext, services: Services, around: Surroundings, session: str) -> WorktreeIsolation:
+    """What gives agents worktrees of their own."""
+    include, env = context.settings.agents.delegation.worktree_include, context.env
+
+    def made(folder: Path) -> Worktrees:
+        from friday_cli.workspace.worktrees.worktrees import Worktrees
+
+        return Worktrees(folder, session=session, include=include, environ=env, workspace=(context.cwd,))
+
+    def worktrees(folder: Path) -> Worktrees:
+        return around.worktrees(partial(made, folder), services.workspace)
+
+    return WorktreeIsolation(data_dir(env) / "worktrees" / session, worktrees, services)
 
 
 def _environment(
