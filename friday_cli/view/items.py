@@ -246,11 +246,6 @@ class AgentView(AgentState):
         return self.usage + msgspec.structs.replace(sent, output=output, cost_usd=cost, estimated=True)
 
     @property
-    def free(self) -> int | None:
-        """Unused tokens of the context window; None before the first turn."""
-        return max(0, self.window - self.context) if self.window else None
-
-    @property
     def result(self) -> str:
         """The result text of its newest run, "" while that has not ended."""
         return self.end.text if self.end else ""

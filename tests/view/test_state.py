@@ -121,13 +121,13 @@ def test_a_run_of_a_sub_agent_ends_with_its_result(last: list[ev.AnyEvent], resu
 
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
     agents = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
-    assert (agents["a"].context, agents["a"].window, agents["a"].free) == (0, 0, None)
+    assert (agents["a"].context, agents["a"].window) == (0, 0)
     log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(1, context=300, window=1000)),
                    ("a", ev.TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
                    ("a", ev.TurnStarted(2, context=900, window=1000)), ("a", ev.Compacted((user("short"),), 900, 20)),
                    ("a", ev.TurnFinished(2, Usage(input=1200), context=1200, window=1000)))  # fmt: skip
     seen = [SessionView.of(log[:count]).agents["a"] for count in range(2, 7)]
-    assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
+    assert [agent.context for agent in seen] == [300, 350, 900, 20, 1200]
 
 
 def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:

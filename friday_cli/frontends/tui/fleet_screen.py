@@ -29,7 +29,7 @@ from .widgets.text_input import TextField
 REFRESH_S, AGED_S = 0.5, 5.0
 """Seconds between two looks at the session file, and until the ages of the rows are shown again."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
-KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · n new · e ended · q quit"
+KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · N new · e ended · q quit"
 SHORT_KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · q quit"
 """Where the row above does not fit."""
 WIDE = 110

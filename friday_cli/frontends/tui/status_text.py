@@ -38,6 +38,10 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     badge = now.badge if now else "read only" if controller.observer else ""
     demo = is_demo(now.model if now else root.model if root else "")
     effort = f":{now.effort}" if now and now.effort else ""
+    used = root.context if root else 0
+    window = (now.context_window if now else 0) or (
+        root.window if root else 0
+    )  # `/model` changes the first one at once
     totals = state.usage_of(root.path) if root else Usage()
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate", "waiting_budget") for agent in working)
@@ -49,8 +53,8 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
         badge=badge if now or not demo else f"{badge} · demo: scripted",
         mode=controller.mode,
         sandbox=now.sandbox if now else "",
-        context=root.context / root.window if root and root.context and root.window else None,
-        free=root.free if root and root.context else None,
+        context=used / window if used and window else None,
+        free=max(window - used, 0) if used and window else None,
         cost="" if demo or not totals.billed else cost(totals),
         running=running,
         waiting=waiting,

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from friday_cli import config
+from friday_cli.frontends.tui.widgets.status_bar import short_count
 from friday_cli.session import lists
 from friday_cli.session.commands import MeasureContext
 from friday_cli.view import ResultItem
@@ -40,6 +41,16 @@ prices = {{ input = 3, output = 15 }}
             await chat.press("escape")
             await chat.until(lambda: "* work/small" not in chat.frame)
             assert chat.session.facts.model == "work/small"
+
+
+async def test_the_free_context_is_that_of_the_chosen_model_before_its_first_request(tmp_path: Path) -> None:
+    configure('[providers.work]\nbase_url = "http://127.0.0.1:9/v1"\nwindow = 8000\n')
+    async with opened(tmp_path, ONE, size=(120, 40)) as chat:
+        await chat.ask("go", shows="free)")
+        root = chat.state.root
+        assert root is not None
+        assert root.window != 8000
+        await chat.say("/model work/small", shows=f"({short_count(max(8000 - root.context, 0))} free)")
 
 
 async def test_a_theme_is_shown_while_it_is_selected_and_kept_only_when_it_is_chosen(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: 
         await chat.ask("hello")
         root = chat.state.root
         assert root is not None
-        assert root.free
-        assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
+        assert (
+            f"context {root.context / root.window:.0%} ({short_count(root.window - root.context)} free)" in chat.frame
+        )
         await chat.say("/context", shows=f"of {root.window:,}")
         chat.has("system prompt", "tools", "messages", "free")
 
