@@ -29,15 +29,6 @@ Period = Literal["daily", "weekly"]
 Quantity = Literal["tokens", "cost"]
 RESERVE = 0.1
 """The part of a cap that is kept for the last turns of agents, if they hand back what they have when it is reached."""
-_WITH_USAGE = (
-    events.TurnFinished,
-    events.ToolFinished,
-    events.AttemptFailed,
-    events.Compacted,
-    events.CacheRefreshed,
-    events.IntentStated,
-    events.Verdict,
-)
 
 
 class SpendingCap(msgspec.Struct, frozen=True):
@@ -129,7 +120,7 @@ def add_event(
     if isinstance(event, events.RepliesCollected):
         set_batch(db, event.batch, envelope, payer(), Amounts(event.usage.billed, event.usage.cost_usd or 0.0))
     ends = isinstance(event, events.AgentFinished)
-    usage = event.usage if isinstance(event, (*_WITH_USAGE, events.AgentFinished)) else NO_USAGE
+    usage = event.usage if isinstance(event, (*events.WITH_USAGE, events.AgentFinished)) else NO_USAGE
     if usage == NO_USAGE or usage.collected:
         return
     before = Amounts()
@@ -156,7 +147,7 @@ def settle_dead(db: sqlite3.Connection, session: str) -> frozenset[str]:
 
 def ends_request(envelope: Envelope) -> bool:
     """Whether an event has the usage of a request."""
-    return isinstance(envelope.event, (*_WITH_USAGE, events.AgentFinished))
+    return isinstance(envelope.event, (*events.WITH_USAGE, events.AgentFinished))
 
 
 def payer_of_agent(db: sqlite3.Connection, key: int, path: str) -> tuple[str, str]:

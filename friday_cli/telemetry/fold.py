@@ -89,18 +89,7 @@ class SpanFold:
                 self._run_finished(agent, event, at)
             case _:
                 self._tool_event(agent, envelope)
-        if isinstance(
-            event,
-            (
-                events.TurnFinished,
-                events.ToolFinished,
-                events.AttemptFailed,
-                events.Compacted,
-                events.CacheRefreshed,
-                events.IntentStated,
-                events.Verdict,
-            ),
-        ):
+        if isinstance(event, events.WITH_USAGE):
             agent.own += event.usage
         agent.at = at
 

@@ -365,6 +365,9 @@ AnyEvent = (
     | RepliesCollected | Checked
 )  # fmt: skip
 
+WITH_USAGE = (TurnFinished, ToolFinished, AttemptFailed, Compacted, CacheRefreshed, IntentStated, Verdict)
+"""Events with the `usage` of an agent itself, without those below it."""
+
 
 class Envelope(msgspec.Struct, frozen=True):
     """An event with its number within the session (`seq`, None if live), time (`at`, Unix seconds) and path of its agent."""
