@@ -183,6 +183,7 @@ class Scene(RandomUser):
             rules=rules,
             permissions=SessionPermissions(rules, bench.log, notes, bench.services.approvals),
             notes=notes,
+            problems=[],
             sub_agents=chosen,
             changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing,
             caller=None,
