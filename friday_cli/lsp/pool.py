@@ -183,10 +183,11 @@ class RunningServer:
         environ = {name: self._pool.env[name] for name in PASSED if name in self._pool.env}
         environ |= {"XDG_CACHE_HOME": str(data)} | ({"VIRTUAL_ENV": venv} if venv else {}) | entry.env
         words = (self.found.program, *entry.args)
-        elsewhere = self.found.modules if self._host.can_show_elsewhere else {}
-        return ServerProgram(
-            words, environ, self.found.root, confined=confined, data=data, writes=(), elsewhere=elsewhere
-        )
+        elsewhere = dict(self.found.modules)
+        if venv and not Path(venv).is_relative_to(self._host.root):  # a worktree's; below /tmp it would not see it
+            elsewhere[Path(venv)] = Path(venv)
+        shown = elsewhere if self._host.can_show_elsewhere else {}
+        return ServerProgram(words, environ, self.found.root, confined=confined, data=data, writes=(), elsewhere=shown)
 
     def _said(self) -> str:
         """The last line that it wrote to its standard error output, else its exit code."""
