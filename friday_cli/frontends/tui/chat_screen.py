@@ -217,6 +217,10 @@ class ChatScreen(Screen[None]):
     @on(TextTyped)
     async def _type_into_prompt(self, message: TextTyped) -> None:
         """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
+        if message.searched:
+            focused = self.focused
+            self.find_bar.add(focused if isinstance(focused, Transcript) else self.body.transcript, message.text)
+            return
         self.composer.area.focus()
         if message.text == "\r":
             self.composer.send()

@@ -27,7 +27,7 @@ from friday_cli.view.tree import AgentRow, activity_text
 from .agent_block import status_mark, status_style
 from .blocks import RenderContext
 from .styles import Styles
-from .transcript_messages import OpenAgent
+from .transcript_messages import OpenAgent, PromptTyping
 from .tree_rows import EARLIER, Branch, Filter, Order, TreeRows
 
 _NEXT_ORDER: dict[Order, Order] = {"start": "cost", "cost": "newest", "newest": "start"}
@@ -71,6 +71,7 @@ class AgentTree(ScrollView, can_focus=True):
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.context = context
+        self._typing = PromptTyping(self)
         self.selected = "a"
         self.filter: Filter = "all"
         self.order: Order = "start"
@@ -182,6 +183,15 @@ class AgentTree(ScrollView, can_focus=True):
         current = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(current + by, 0), len(paths) - 1)])
         self.post_message(self.AgentSelected(self.selected))
+
+    def on_focus(self) -> None:
+        self._typing.begin()
+
+    def on_key(self, event: events.Key) -> None:
+        self._typing.take_key(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._typing.take_paste(event)
 
     def on_click(self, event: events.Click) -> None:
         number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2

@@ -53,13 +53,23 @@ class FindBar(Horizontal):
         if not self.has_focus_within:
             self._before = self.screen.focused
         transcript.entry.on_found = lambda number, count: self._say(f"{number} of {count}")
+        if text or not self.display:
+            with self.prevent(Input.Changed):  # it is counted below
+                self.query_one(Input).value = text
         self.display = True
-        with self.prevent(Input.Changed):  # it is counted below
-            self.query_one(Input).value = text
         self.query_one(Input).focus()
         if text:
             self._count()
             self.go(1)
+
+    def add(self, transcript: Transcript, text: str) -> None:
+        """Search for what was typed before the field had the focus, also before the bar is open; a carriage return goes to the next hit."""
+        if text == "\r":
+            self.go(1)
+        elif self.display:
+            self.query_one(Input).insert_text_at_cursor(text)
+        else:
+            self.open(transcript, text)
 
     def close(self) -> bool:
         """End the search. False if there was none."""

@@ -18,14 +18,13 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ..state import keymap
 from .block_list import BlockList, runs
 from .blocks import Block, RenderContext
 from .current_entry import CurrentEntry
 from .scroll_position import ScrollPosition
 from .selection import TextMarker
 from .styles import overlay
-from .transcript_messages import CopyText, TextTyped
+from .transcript_messages import CopyText, PromptTyping
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -74,8 +73,7 @@ class Transcript(ScrollView, can_focus=True):
         self._paint: tuple[int, Style, Selection | None] = (0, Style(), None)
         self._visible: dict[int, Strip] = {}
         """What is on the screen, by row."""
-        self._leaving = False
-        """Whether the focus is on its way to the prompt: all keys are for the prompt."""
+        self._typing = PromptTyping(self)
 
     @property
     def blocks(self) -> BlockList:
@@ -223,22 +221,13 @@ class Transcript(ScrollView, can_focus=True):
         self.redraw()
 
     def on_focus(self) -> None:
-        self._leaving = False
+        self._typing.begin()
 
     def on_key(self, event: events.Key) -> None:
-        """Forward a character without a binding to the prompt, and all keys until the prompt has the focus."""
-        if not event.character or not (event.is_printable or (self._leaving and event.key == "enter")):
-            return
-        if self._leaving or not any(event.key in keymap.held(node) for node in self.ancestors_with_self):
-            event.stop()
-            event.prevent_default()
-            self._leaving = True
-            self.post_message(TextTyped(event.character))
+        self._typing.take_key(event)
 
     def on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        self._leaving = True
-        self.post_message(TextTyped(event.text))
+        self._typing.take_paste(event)
 
 
 ENTRY_COMMANDS: dict[str, Callable[..., None]] = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textual import events
 from textual.message import Message
+from textual.widget import Widget
 
+from ..state import keymap
 from .chat_request import ChatRequest
 
 
@@ -43,6 +46,43 @@ class Marking(Message, namespace="transcript"):
 
 @dataclass
 class TextTyped(Message, namespace="transcript"):
-    """The user typed or pasted `text` for the prompt. A carriage return sends the prompt."""
+    """The user typed or pasted `text` for the prompt, or for the field of a search that was opened just before. A carriage return sends the
+    prompt."""
 
     text: str
+    searched: bool = False
+
+
+class PromptTyping:
+    """Sends what is typed in a widget with keys of its own to the prompt: characters without a binding, and then everything until
+    the prompt has the focus. After the key that opens a search, everything is for its field."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._leaving = False
+        """Whether the focus is on its way to the prompt or the field."""
+        self._searched = False
+
+    def begin(self) -> None:
+        """The widget has the focus."""
+        self._leaving = self._searched = False
+
+    def take_key(self, event: events.Key) -> None:
+        """Send the character of a key, if it is for the prompt."""
+        if not event.character or not (event.is_printable or (self._leaving and event.key == "enter")):
+            return
+        held = [binding for node in self._widget.ancestors_with_self for binding in keymap.held(node).get(event.key, ())]
+        if not self._leaving and any(binding.action == "app.find" for binding in held):
+            self._leaving = self._searched = True
+        elif self._leaving or not held:
+            event.prevent_default()
+            self._send(event, event.character)
+
+    def take_paste(self, event: events.Paste) -> None:
+        """Send what was pasted."""
+        self._send(event, event.text)
+
+    def _send(self, event: events.Event, text: str) -> None:
+        event.stop()
+        self._leaving = True
+        self._widget.post_message(TextTyped(text, self._searched))
