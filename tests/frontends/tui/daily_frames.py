@@ -28,7 +28,7 @@ from tests.llm.models.test_local_servers import serving
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-SIZE = ContextSize(200_000, system=1_900, tools=2_300, skills=400, memory=1_200, messages=31_600)
+SIZE = ContextSize(1_000_000, system=1_900, tools=2_300, skills=400, memory=1_200, messages=31_600)
 BLOCKS = f"""{ANSWER}
 Then run the tests:
 
@@ -51,7 +51,7 @@ def answered() -> list[tuple[float, str, AnyEvent]]:
         (0, "a", AgentStarted(1, "friday", said, MODEL)),
         (0, "a", MessageAdded(user(said))),
         (9, "a", MessageAdded(Message("assistant", (Text(BLOCKS),)))),
-        (9, "a", TurnFinished(1, USAGE, "end_turn", 41_200, 200_000)),
+        (9, "a", TurnFinished(1, USAGE, "end_turn", 41_200, 1_000_000)),
         (9, "a", AgentFinished(1, "completed", "done", BLOCKS, usage=USAGE, tree_usage=USAGE)),
     ]
 
@@ -77,7 +77,7 @@ def reviewed() -> list[tuple[float, str, AnyEvent]]:
         (2, "a", MessageAdded(Message("assistant", (ask,)))),
         (2, "a.1", AgentStarted(1, "reviewer", task, MODEL, "a", "c1", tokens=40_000)),
         (2, "a.1", MessageAdded(user(task, source="parent"))),
-        (30, "a.1", TurnFinished(1, USAGE, "end_turn", 9_000, 200_000)),
+        (30, "a.1", TurnFinished(1, USAGE, "end_turn", 9_000, 1_000_000)),
         (30, "a.1", AgentFinished(1, "completed", "done", result, usage=USAGE, tree_usage=USAGE, duration_s=28.0, findings=found)),
         (33, "a", MessageAdded(Message("assistant", (Text("One finding is certain, one was not checked."),)))),
         (33, "a", AgentFinished(1, "completed", "done", "One finding is certain.", usage=USAGE, tree_usage=USAGE)),

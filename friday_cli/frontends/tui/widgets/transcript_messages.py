@@ -71,7 +71,9 @@ class PromptTyping:
         """Send the character of a key, if it is for the prompt."""
         if not event.character or not (event.is_printable or (self._leaving and event.key == "enter")):
             return
-        held = [binding for node in self._widget.ancestors_with_self for binding in keymap.held(node).get(event.key, ())]
+        held = [
+            binding for node in self._widget.ancestors_with_self for binding in keymap.held(node).get(event.key, ())
+        ]
         if not self._leaving and any(binding.action == "app.find" for binding in held):
             self._leaving = self._searched = True
         elif self._leaving or not held:
