@@ -223,9 +223,10 @@ async def test_a_machine_that_cannot_limit_the_network_starts_nothing(
     with pytest.raises(OSError, match="cannot be limited to one address"):
         system_call_filter.guard_calls(handed)
     if choice.kind == "bubblewrap":
-        monkeypatch.setattr(os, "stat", lambda path: os.stat_result((0o104755, *[0] * 9)))
-        with pytest.raises(OSError, match="rights of root"):
-            bubblewrap.guard(PLAN._replace(network=True, only_port=1))
+        with monkeypatch.context() as patched:  # not for what removes the folders of this test
+            patched.setattr(os, "stat", lambda path: os.stat_result((0o104755, *[0] * 9)))
+            with pytest.raises(OSError, match="rights of root"):
+                bubblewrap.guard(PLAN._replace(network=True, only_port=1))
 
 
 def test_a_service_of_others_is_not_reached_by_the_port_of_ones_own_at_another_address() -> None:
