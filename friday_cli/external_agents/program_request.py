@@ -86,12 +86,11 @@ class ProgramRequest(NamedTuple):
         if named:  # first the form that it uses itself
             limits = tuple(sorted(_GEMINI, key=lambda one: not isinstance(fields.get(one[0]), dict)))
         given = [value for one in limits if _is_limit(value := _value(fields, one))]
+        rows = (fields, *dicts_in(fields.get("input")))  # newer models of OpenAI take tools in an item of the input
         return ProgramRequest(
             str(named[1] if named else fields.get("model") or ""),
             0 if free else max(given, default=REPLY),
-            # newer models of OpenAI take tools in an item of the input
-            turn=not free
-            and bool(fields.get("tools") or any(row.get("tools") for row in dicts_in(fields.get("input")))),
+            turn=not free and any(row.get("tools") for row in rows),
             free=free,
             fields=fields,
             limits=limits,

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.cli.console import Console
 
 
@@ -14,6 +17,16 @@ def console(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     project.mkdir()
     monkeypatch.chdir(project)
     return Console(project.resolve(), home, capsys)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock", "seatbelt"])
+def sandbox_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sandbox that works here, as the one of the settings."""
+    try:
+        detect_sandbox(request.param, os.environ)
+    except UsageError as error:
+        pytest.skip(f"NOT TESTED HERE: {error.message}")
+    monkeypatch.setenv("FRIDAY_SANDBOX", request.param)
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from friday_cli.core.protocol.errors import UsageError
-from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.cli.console import CommandResult, Console
 from tests.workspace.worktrees.repo_fixture import commit, git, repository
 
@@ -133,15 +131,8 @@ def test_changed_files_that_steer_the_check_are_named(console: Console) -> None:
     assert "t0, arm, trial 1: changed what steers the check: conftest.py" in ran.out
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
-def test_a_trial_finds_neither_solution_nor_hidden_files_nor_other_trials(
-    console: Console, kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    try:
-        detect_sandbox(kind, os.environ)
-    except UsageError as error:
-        pytest.skip(f"NOT TESTED HERE: {error.message}")
-    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+@pytest.mark.usefixtures("sandbox_kind")
+def test_a_trial_finds_neither_solution_nor_hidden_files_nor_other_trials(console: Console, tmp_path: Path) -> None:
     project = repository(console.project, **{"code.txt": "x = 1\n"})
     first = git(project, "rev-parse", "HEAD").strip()
     commit(project, **{"code.txt": "x = SOLUTION\n", "test.txt": "SOLUTION\n"})

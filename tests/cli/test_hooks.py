@@ -8,16 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions import trust, trust_review
 from friday_cli.extensions.hooks.hook import HooksFile
-from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.agents.hooks.hook_files import answer, hook, own_hooks, project_hooks
 from tests.cli.console import Console
 
@@ -54,15 +51,8 @@ def test_list_and_test_show_what_would_run_and_what_it_answers(console: Console)
     assert ".friday/hooks.json of the project" in doctor, "it is not trusted"
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
-def test_a_hook_is_tried_in_the_sandbox_of_the_settings(
-    console: Console, kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    try:
-        detect_sandbox(kind, os.environ)
-    except UsageError as error:
-        pytest.skip(f"NOT TESTED HERE: {error.message}")
-    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
+@pytest.mark.usefixtures("sandbox_kind")
+def test_a_hook_is_tried_in_the_sandbox_of_the_settings(console: Console, tmp_path: Path) -> None:
     (hidden := tmp_path / "hidden").mkdir()
     (hidden / "notes.txt").write_text("what nobody reads", encoding="utf-8")
     console.configure(f"[sandbox]\nread_deny = [{str(hidden)!r}]\n")

@@ -6,14 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
-from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.cli.console import Console
 from tests.workspace.worktrees.repo_fixture import git, repository
 
@@ -173,15 +170,10 @@ WORKS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "seatbelt"])
+@pytest.mark.usefixtures("sandbox_kind")
 def test_tools_run_again_in_a_copy_of_the_start(
-    console: Console, kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    try:
-        detect_sandbox(kind, os.environ)
-    except UsageError as error:
-        pytest.skip(f"NOT TESTED HERE: {error.message}")
-    monkeypatch.setenv("FRIDAY_SANDBOX", kind)
     monkeypatch.chdir(console.project)
     project = repository(console.project, **{"notes.txt": "one\n", "program.sh": "echo 1\n"})
     (tmp_path / "play.yaml").write_text(json.dumps({"agents": WORKS}), encoding="utf-8")

@@ -31,8 +31,7 @@ from .session_hooks import SessionHooks
 
 def hook_files(env: Mapping[str, str], root: Path | None, trusted: Mapping[str, str], *, claude: bool) -> HookFiles:
     """The hooks files of the person and, if it is trusted (`root` is not None), of a project, whose trusted files are
-    `trusted` with their sha256. `claude`: read those of Claude Code too.
-    `after_calls` answers in place of those that run after calls."""
+    `trusted` with their sha256. `claude`: read those of Claude Code too."""
     found: list[HookFile] = []
     problems: list[str] = []
     own = config_dir(env) / "hooks.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -26,6 +26,9 @@ class RequestDigests:
     """The digests of the requests of one conversation, whose messages mostly stay: each is read once. Keys are masked as in the
     log, so that a request that is made from the log has the same digest."""
 
+    _newest: ClassVar[tuple[tuple[object, ...], bytes]] = ((), b"")
+    """Of all conversations: the newest system text, tools and known keys, and their digest."""
+
     def __init__(self) -> None:
         self._known: list[Message] = []
         """The messages of the last request."""
@@ -34,9 +37,6 @@ class RequestDigests:
         self._prefix: tuple[object, ...] = ()
         """The objects from which `_start` was made."""
         self._start = b""
-
-    _newest: tuple[tuple[object, ...], bytes] = ((), b"")
-    """Of all conversations: the newest system text, tools and known keys, and their digest."""
 
     def of(self, request: Request) -> str:
         """The sha256 of its system text, tools and messages, as hexadecimal digits."""

@@ -39,9 +39,8 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     demo = is_demo(now.model if now else root.model if root else "")
     effort = f":{now.effort}" if now and now.effort else ""
     used = root.context if root else 0
-    window = (now.context_window if now else 0) or (
-        root.window if root else 0
-    )  # `/model` changes the first one at once
+    chosen, last = now.context_window if now else 0, root.window if root else 0
+    window = chosen or last  # `/model` changes the first one at once
     totals = state.usage_of(root.path) if root else Usage()
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate", "waiting_budget") for agent in working)

@@ -204,13 +204,12 @@ def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapp
             f"`extra` of [providers.{name}] cannot replace {', '.join(fixed)}.", hint="Remove it from config.toml."
         )
     api = _api(preset, settings, base_url)
+    root = "/v1" if api == "messages" else ""  # the paths of that API begin with it
     login = next((v for v in _LOGINS if env.get(v)), "") if name == "anthropic" and official else ""
     return ModelService(
         name=name,
         title=preset.title,
-        base_url=base_url.rstrip("/").removesuffix(
-            "/v1" if api == "messages" else ""
-        ),  # paths of that API begin with it
+        base_url=base_url.rstrip("/").removesuffix(root),
         api=api,
         keys=key_variables(name, providers),
         local=preset.local,

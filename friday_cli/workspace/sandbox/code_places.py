@@ -63,9 +63,8 @@ class CodePlaces:
         if self._watch is None:
             return None
         self._watch.read()
-        if (
-            self._watch.missed or self._watch.folders & self._known.keys()
-        ):  # what is in a folder made again is not watched
+        made_again = self._watch.folders & self._known.keys()  # what is in them is not watched
+        if self._watch.missed or made_again:
             self._end_watch()
             return None
         changed = {os.path.dirname(path) for path in self._watch.files | self._watch.folders}
