@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.fleet import FleetRow, OpenQuestion, fleet, interrupted, remove_stale_sockets
-from friday_cli.store.listing import short_ids
+from friday_cli.store import locks
+from friday_cli.store.listing import list_sessions, run_query, short_ids
+from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 from friday_cli.system.other_machine import typed
 from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
@@ -41,37 +45,35 @@ def begin(argv: list[str]) -> int | None:
 
 def attach(session: str, *, plain: bool = False) -> int:
     """Open the chat on a session, "" for the one that runs or was used last; returns its exit code. Raises FridayError."""
-    import asyncio
-
     from friday_cli.frontends.options import defaults
     from friday_cli.frontends.tui.options import OPTIONS
     from friday_cli.frontends.tui.run import chat
 
-    name, cwd = asyncio.run(_found(session))
-    values = defaults(OPTIONS) | {"resume": name, "cwd": cwd, "plain": plain}
-    return chat(values, joins=session_socket.is_there(name))
+    row = _found(session)
+    values = defaults(OPTIONS) | {"resume": row.id, "cwd": row.cwd, "plain": plain}
+    return chat(values, joins=row.id if session_socket.is_there(row.id) else "")
 
 
-async def _found(prefix: str) -> tuple[str, str]:
-    """The id and the folder of a session. Raises UsageError."""
-    from friday_cli.session import lists
+def _found(prefix: str) -> SessionRow:
+    """The session with this prefix; for "" the one that runs and was used last, or the last one. Raises UsageError."""
+    from friday_cli.store.sessions import find  # loads events, which the list does not need
 
-    from .session_lookup import reconcile
-
-    await reconcile()
-    rows = {row.id: row for row in await lists.sessions()}
-    if not rows:
-        raise UsageError("There is no session yet.", hint='Start one: friday ask -b "TASK".')
-    if prefix:
-        name = await lists.find_session(prefix)
+    path = existing_store_path()
+    if path is None:
+        rows = []
     else:
-        live = list(await lists.owners([name for name in session_socket.sessions() if name in rows]))
-        name = live[0] if len(live) == 1 else next(iter(rows))
-        if len(live) > 1:
-            name = next(row for row in rows if row in live)
-    if name not in rows:
-        raise UsageError(f"Session {name[:8]} has not begun yet.")
-    return name, rows[name].cwd
+        _mark_interrupted(path)
+        owned = [name for name in session_socket.sessions() if locks.owner(path.parent / "locks", name) is not None]
+        rows = run_query(
+            path, lambda db: list_sessions(db, None, 1, since=math.inf, owned=[find(db, prefix)] if prefix else owned)
+        )
+        if not (rows or prefix):
+            rows = run_query(path, lambda db: list_sessions(db, None, 1))
+    if rows:
+        return rows[0]
+    if prefix:
+        raise UsageError(f"Session {prefix} has not begun yet.")
+    raise UsageError("There is no session yet.", hint='Start one: friday ask -b "TASK".')
 
 
 def screen(*, everything: bool = False, here: bool = False) -> None:
@@ -195,16 +197,21 @@ def read(*, everything: bool = False, here: bool = False, mark: bool = True) -> 
     path = existing_store_path()
     if path is None:
         return []
-    if mark and interrupted(path):
+    if mark:
+        _mark_interrupted(path)
+        remove_stale_sockets(path)
+    since = 0.0 if everything else time.time() - DAY_S
+    return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
+
+
+def _mark_interrupted(path: Path) -> None:
+    """End the runs of processes that died as interrupted."""
+    if interrupted(path):
         import asyncio
 
         from .session_lookup import reconcile  # rarely needed, and takes 100 ms
 
         asyncio.run(reconcile())
-    if mark:
-        remove_stale_sockets(path)
-    since = 0.0 if everything else time.time() - DAY_S
-    return fleet(path, since=since, cwd=text_of(working_folder()) if here else None)
 
 
 async def answer(session: Any, question: str, words: str, reason: str, choices: Sequence[str]) -> bool:

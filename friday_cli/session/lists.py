@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from friday_cli.store.memory import StoredNotes
     from friday_cli.store.store import Store
 
+END = 1_000
+"""The newest events of a long session, of which the first picture is made."""
+
 
 @asynccontextmanager
 async def open_store() -> AsyncIterator[Store | None]:
@@ -61,6 +64,15 @@ async def main_transcript(session: str) -> SessionView:
     """The stored view of a session with its main agent only."""
     async with _sessions() as store:
         return SessionView.of(await store.events(session, agent="a"))
+
+
+async def end_of(session: str) -> SessionView | None:
+    """A view of the end of a long session, without what its agents did before it; None for other sessions."""
+    from friday_cli.store.journal import read_end
+    from friday_cli.store.listing import run_query
+
+    found = await asyncio.to_thread(run_query, store_path(), lambda db: read_end(db, session, END))
+    return SessionView.of(found) if found else None
 
 
 async def find_session(prefix: str) -> str:

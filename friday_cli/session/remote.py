@@ -252,46 +252,44 @@ class RemoteSession:
 
     async def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """As `Session.events`, until the owner has ended or this is closed. `late` has no effect."""
+        newest = after
         try:
-            async for envelope in self._read(after, lull_s):
-                yield envelope
+            while not self._closed:
+                for number, envelope in enumerate(await self._store.events(self.id, after=newest), 1):
+                    newest = envelope.seq or newest
+                    if number % AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                    yield envelope
+                try:
+                    await self._link.request("follow", {"after": newest, "lull_s": lull_s})
+                    while (taken := await self._link.take()) is not None:
+                        for envelope in taken:
+                            if envelope.seq is None or envelope.seq > newest:
+                                newest = envelope.seq or newest
+                                yield envelope
+                except (ConnectionEnded, RpcError):
+                    pass
+                await asyncio.sleep(AGAIN_S)
+                if self._closed or not await self._connect_again():
+                    break
+            if not self._closed:
+                for envelope in await self._store.events(self.id, after=newest):
+                    yield envelope
         except StoreError:
             if not self._closed:
                 raise
         self.ended.set()
 
-    async def _read(self, after: int, lull_s: float) -> AsyncIterator[Envelope]:
-        newest = after
-        while not self._closed:
-            for number, envelope in enumerate(await self._store.events(self.id, after=newest), 1):
-                newest = envelope.seq or newest
-                if number % AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                yield envelope
-            try:
-                await self._link.request("follow", {"after": newest, "lull_s": lull_s})
-                while (taken := await self._link.take()) is not None:
-                    for envelope in taken:
-                        if envelope.seq is None or envelope.seq > newest:
-                            newest = envelope.seq or newest
-                            yield envelope
-            except (ConnectionEnded, RpcError):
-                pass
-            await asyncio.sleep(AGAIN_S)
-            again = None if self._closed else await _Link.open(self.id, self._env)
-            if again is None:
-                break
-            await self._link.close()
-            self._link = again
-            if self._was_closed():
-                await again.close()
-        if not self._closed:
-            for envelope in await self._store.events(self.id, after=newest):
-                yield envelope
-
-    def _was_closed(self) -> bool:
-        """Whether this was closed, also while something was awaited."""
-        return self._closed
+    async def _connect_again(self) -> bool:
+        """Make the lost connection again; False if nobody listens."""
+        again = await _Link.open(self.id, self._env)
+        if again is None:
+            return False
+        await self._link.close()
+        self._link = again
+        if self._closed:  # meanwhile
+            await again.close()
+        return True
 
     async def close(self) -> None:
         """Leave the session, which runs on. May be called twice."""

@@ -249,6 +249,22 @@ def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: 
     return _select(db, session, f"{where} ORDER BY seq", values)
 
 
+_LATER = ("message_added", "tool_started", "tool_finished", "turn_started", "prefix")
+"""Kinds of most events, which only a whole transcript needs."""
+
+
+def read_end(db: sqlite3.Connection, session: str, most: int) -> list[Envelope]:
+    """What shows the end of a long session: its newest `most` events, and those before them that say what its agents do. Empty
+    for a session that is not much longer, or that was rewound, because its end is not what happened last."""
+    key = key_of(db, session)
+    newest = db.execute("SELECT max(seq) FROM events WHERE session = ?", (key,)).fetchone()[0] or 0
+    if newest < 4 * most:
+        return []
+    where = f"(seq > ? OR kind NOT IN ({', '.join('?' * len(_LATER))})) ORDER BY seq"
+    found = _select(db, session, where, [newest - most, *_LATER])
+    return [] if any(isinstance(envelope.event, events.Rewound) for envelope in found) else found
+
+
 def newest_events(db: sqlite3.Connection, session: str, kinds: Sequence[str], most: int) -> list[Envelope]:
     """The newest events of some kinds in a session, at most `most`, in order. See `read_events`."""
     where = f"kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq DESC LIMIT ?"

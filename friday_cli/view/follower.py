@@ -91,7 +91,8 @@ class SessionFollower:
             self._on_event(envelope, 0 < seq <= self._since)
             if seq >= self._since:
                 self.caught_up.set()
-            self._wake(lambda reached: reached())
+            if self._waiting:
+                self._wake(lambda reached: reached())
 
     def _wake(self, ready: Callable[[Callable[[], bool]], bool]) -> None:
         for done, reached in self._waiting.items():

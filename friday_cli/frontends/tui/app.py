@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ from .keys import keys
 from .keys.double_press import DoublePress
 from .leaving import Leaving
 from .notifications import TerminalNotifier
-from .refresh import BEAT_S, ScreenRefresher
+from .refresh import ScreenRefresher
 from .state import keymap, preferences
 from .theme import ThemeController
 from .widgets import WIDE
@@ -80,15 +81,17 @@ class FridayApp(App[int]):
         cwd: Path,
         first: str = "",
         pick: bool = False,
+        joins: str = "",
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`first` is sent as the first message; `pick` lets the user choose the session to resume."""
+        """`first` is sent as the first message; `pick` lets the user choose the session to resume; `joins` as in
+        `SessionController`."""
         no_color = bool(os.environ.get("NO_COLOR"))
         if not no_color:
             os.environ.pop("NO_COLOR", None)  # an empty one means nothing, but Textual tests only for its presence
         super().__init__(ansi_color=True if no_color else None)
         self.cwd, self._pick = cwd, pick
-        self.controller = SessionController(options, on_change=lambda: self.refresher.changed(), env=env)
+        self.controller = SessionController(options, on_change=lambda: self.refresher.changed(), joins=joins, env=env)
         self.services = services = ChatServices(
             self,
             cwd,
@@ -136,13 +139,14 @@ class FridayApp(App[int]):
         self.theme_changed_signal.subscribe(self, lambda _: self.chat.restyle())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the shell had the terminal meanwhile
         # keys that were typed so far are shown before the session is opened
-        self.refresher.call_in(BEAT_S, lambda: self.run_worker(self._start()))
+        self.call_after_refresh(lambda: self.run_worker(self._start()))
 
     async def _start(self) -> None:
         """Mount the rest of the screen, open the session, then load what is not needed for the first message."""
         await self.chat.furnish()
         self.refresher.refresh()
         try:
+            await _show_end(self, self.controller.joins)
             await self.input.reopen()
             self.refresher.folder.read_branch()
             if self._pick:
@@ -297,6 +301,21 @@ class FridayApp(App[int]):
 
     def _print_error_renderables(self) -> None:
         self._exit_renderables.clear()
+
+
+async def _show_end(app: FridayApp, session: str) -> None:
+    """Show the end of a long session before it is opened, which reads all of it. What is pressed waits for that."""
+    from friday_cli.session import lists
+
+    with suppress(FridayError):  # opening the session reports why
+        if session and (found := await lists.end_of(session)):
+            app.controller.fold.state = found
+            app._early.everything = True
+            app.chat.reset()
+            app.refresher.refresh()
+            drawn = asyncio.Event()
+            app.call_after_refresh(drawn.set)
+            await drawn.wait()
 
 
 async def _use_settings(app: FridayApp) -> None:

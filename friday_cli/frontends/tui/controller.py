@@ -64,7 +64,10 @@ def proposed_tokens(spent: BudgetSpent) -> int:
 class SessionController:
     """One session at a time. `on_change` is called when the state has changed."""
 
-    def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, options: Make, *, on_change: Callable[[], None], joins: str = "", env: Mapping[str, str] | None = None
+    ) -> None:
+        """`joins`: the session of another process that is shown first. The options, which it does not need, are made later."""
         self.fold = EventFold(lambda: self.on_change())
         """Of the session that was opened last; each session gets a new one."""
         self.session: SessionPort | None = None
@@ -76,7 +79,7 @@ class SessionController:
         """Messages to the user; the reader empties the list."""
         self.detached = False
         """Whether the session goes on without the terminal when the chat has ended."""
-        self._options = options
+        self._options, self.joins = options, joins
         self._made: Options | None = None
         self.on_change = on_change
         self._env = env
@@ -108,12 +111,13 @@ class SessionController:
         """
         async with self._opening:
             await self.close()
-            self._made = msgspec.structs.replace(self.options, **changes)
-            if not await self._join(self._made.resume):
-                self.session, observer = await _opened_here(self._made, self._env)
-                if observer is not None:
-                    self.observer = observer
-                    self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
+            joins, self.joins = self.joins, ""
+            if not await self._join(joins):
+                self._made = msgspec.structs.replace(self.options, **changes)
+                if not await self._join(self._made.resume):
+                    self.session, self.observer = await _opened_here(self._made, self._env)
+                if self.observer is not None:
+                    self._takeover = asyncio.create_task(self._take_over(self.observer), name="wait for the session")
             self.fold = EventFold(lambda: self.on_change())
             if self.shown is not None:
                 await self.fold.start(self.shown, lull_s=LULL_S)

@@ -15,16 +15,19 @@ class EarlyInput:
         self._typed = typed
         self._held: list[events.InputEvent] | None = []
         """None: nothing waits any more."""
+        self.everything = False
+        """Whether all that is typed waits, too."""
 
     def holds(self, event: events.Event) -> bool:
         """Whether the event waits; then nobody else may handle it now."""
         if self._held is None or not isinstance(event, events.InputEvent) or event.is_forwarded:
             return False
         if isinstance(event, events.Key):
-            waits = bool(self._held) and event.key not in ("escape", "ctrl+c", "ctrl+d", "ctrl+q")
+            waits = self.everything or bool(self._held)
+            waits = waits and event.key not in ("escape", "ctrl+c", "ctrl+d", "ctrl+q")
             waits = waits or (event.key in ("enter", "up", "down") and not self._typed())
         else:
-            waits = isinstance(event, (events.MouseDown, events.MouseUp))
+            waits = self.everything or isinstance(event, (events.MouseDown, events.MouseUp))
         if waits:
             self._held.append(event)
         return waits

@@ -35,15 +35,15 @@ def main(values: Mapping[str, Any]) -> int:
         return error.exit_code
 
 
-def chat(values: Mapping[str, Any], *, joins: bool = False) -> int:
-    """Run the chat until the user quits. Returns the exit code. Raises FridayError. `joins`: the session is open already, so that
-    it is decided whether its folder is trusted."""
+def chat(values: Mapping[str, Any], *, joins: str = "") -> int:
+    """Run the chat until the user quits. Returns the exit code. Raises FridayError. `joins`: a session (its whole id) that is
+    open already, so that it is decided whether its folder is trusted."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
     cwd = working_folder(values.get("cwd"))
     if not (joins or values.get("trust") or _trust_decided(cwd)):
         return 0
-    return asyncio.run(_chat(values, cwd))
+    return asyncio.run(_chat(values, cwd, joins))
 
 
 def _trust_decided(cwd: Path) -> bool:
@@ -58,8 +58,8 @@ def _trust_decided(cwd: Path) -> bool:
     return decided(cwd, trust_status)
 
 
-async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
-    resume = await _session_to_resume(values, cwd)
+async def _chat(values: Mapping[str, Any], cwd: Path, joins: str) -> int:
+    resume = joins or await _session_to_resume(values, cwd)
     if values.get("plain") or os.environ.get("TERM") == "dumb":
         return await _plain(values, cwd, resume)
     from .app import FridayApp
@@ -67,7 +67,8 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     from .terminal.program_status import CLEAR
 
     pick = values.get("resume") == ""
-    app = FridayApp(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("prompt") or "", pick=pick)
+    first = values.get("prompt") or ""
+    app = FridayApp(lambda: _options(values, cwd, resume), cwd=cwd, first=first, pick=pick, joins=joins)
     try:
         code = await app.run_async()
     finally:
