@@ -9,7 +9,7 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.map.report import progress_cells
+from friday_cli.map.report import progress_cells, progress_text
 from friday_cli.map.scheduler import Progress
 
 from .output import confirm, remark
@@ -77,7 +77,7 @@ class PlainFrontend:
         now = time.monotonic()
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
-            remark(", ".join(f"{name} {value}" for name, value in progress_cells(progress, left)))
+            remark(progress_text(progress, left))
 
     def close(self) -> None:
         pass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -18,8 +18,8 @@ FEWEST = 6
 """Independent tasks below which only counts are told."""
 WITHIN = 0.05
 """Arms whose difference is surely below this are as good as each other."""
-DRAWS, EXACT = 20_000, 16
-"""Draws of a permutation test, and the most clusters for which all are tried."""
+DRAWS, EXACT = 20_000, 20_000
+"""Draws of a permutation test, and the most different sums up to which all its permutations are counted instead."""
 BOOTSTRAP = 2_000
 """Draws for the interval of a ratio."""
 Word = Literal["better", "worse", "as good", "cannot tell", "too few tasks"]
@@ -183,20 +183,22 @@ def _sign_flips(gains: Mapping[str, float], group: Mapping[str, str], seed: int)
     for task, gain in gains.items():
         sums[group[task]] = sums.get(group[task], 0.0) + gain
     values = [value for value in sums.values() if value]
-    seen = abs(sum(values)) - 1e-9
-    if not values:
-        return 1.0
-    if len(values) <= EXACT:
-        flips = product((1, -1), repeat=len(values))
-        found = sum(
-            abs(sum(sign * value for sign, value in zip(signs, values, strict=True))) >= seen for signs in flips
-        )
-        return found / float(2 ** len(values))
-    chance = random.Random(seed)
-    large = sum(abs(sum(v if chance.random() < 0.5 else -v for v in values)) >= seen for _ in range(DRAWS))
-    return (large + 1) / (DRAWS + 1)
+    seen = abs(sum(values)) - 1e-6
+    shares = {0.0: 1.0}
+    for value in values:
+        longer: dict[float, float] = {}
+        for total, share in shares.items():
+            for flipped in (round(total + value, 7), round(total - value, 7)):
+                longer[flipped] = longer.get(flipped, 0.0) + share / 2
+        shares = longer
+        if len(shares) > EXACT:
+            chance = random.Random(seed)
+            large = sum(abs(sum(v if chance.random() < 0.5 else -v for v in values)) >= seen for _ in range(DRAWS))
+            return (large + 1) / (DRAWS + 1)
+    return sum(share for total, share in shares.items() if abs(total) >= seen)
 
 
+@cache
 def _t_quantile(share: float, freedom: int) -> float:
     """The value below which a variable of Student's t distribution is with the probability `share` (above one half)."""
     return _root(lambda t: 1 - _beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2 - share, 0.0, 1_000.0)

@@ -132,22 +132,22 @@ def as_data(place: Place, job: MapJob) -> dict[str, Any]:
 
 
 def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
-    """The columns of a batch's progress. `left`: items that were to be run when this process began."""
-    took = max(time.monotonic() - progress.begun, 0.001)
-    rate = progress.ended / took
-    rest = max(0, left - progress.ended)
-    return [
-        ("done", f"{progress.done:,} of {left:,}"),
-        *(
-            (name, f"{count:,}")
-            for name, count in (("failed", progress.failed), ("waiting", progress.waiting))
-            if count
-        ),
-        ("running", f"{progress.running:,}"),
-        ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
-        (
-            "cost",
-            dollars(progress.cost) if progress.cost else f"{progress.tokens:,} tokens" if progress.tokens else "-",
-        ),
-        ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
-    ]
+    """The columns of a batch's progress, without those that are not known yet. `left`: items that were to be run when this process began."""
+    rate = progress.ended / max(time.monotonic() - progress.begun, 0.001)
+    cells = [("done", f"{progress.done:,} of {left:,}")]
+    counts = (("failed", progress.failed), ("waiting", progress.waiting), ("running", progress.running))
+    cells += [(name, f"{count:,}") for name, count in counts if count]
+    if rate:
+        cells.append(("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"))
+    if progress.cost:
+        cells.append(("cost", dollars(progress.cost)))
+    elif progress.tokens:
+        cells.append(("tokens", f"{progress.tokens:,}"))
+    if rate and (rest := left - progress.ended) > 0:
+        cells.append(("time left", seconds(rest / rate)))
+    return cells
+
+
+def progress_text(progress: Progress, left: int) -> str:
+    """The same as one line."""
+    return ", ".join(f"{name} {value}" for name, value in progress_cells(progress, left))

@@ -205,9 +205,7 @@ class _CallFrontend:
         now = asyncio.get_running_loop().time()
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
-            cell = dict(report.progress_cells(progress, left))
-            counts = f"{cell['done']} done, {progress.failed:,} failed, {cell['running']} running"
-            self.note(f"{counts}, {cell['rate']}, {cell['cost']}, {cell['time left']} left")
+            self.note(report.progress_text(progress, left))
 
 
 async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Counts, bad: list[str]) -> Output:
