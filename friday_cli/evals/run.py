@@ -199,11 +199,11 @@ class EvalRun:
         tasks, trials = len(self._suite.tasks), self._options.trials
         if len(self._arms) < 2:
             return ""
-        if tasks < FEWEST:
-            return f"Fewer than {FEWEST} tasks cannot show a difference."
+        if len({task.group or task.name for task in self._suite.tasks}) < FEWEST:
+            return f"Fewer than {FEWEST} tasks of different origin cannot show a difference."
         more = max(40, 2 * tasks)
         seen, then = (100 * smallest_difference(number, trials) for number in (tasks, more))
-        return f"Differences below about {seen:.0f} points will not be seen; {more} tasks would show {then:.0f}."
+        return f"Differences below about {seen:.0f} points can be missed; {more} tasks would show {then:.0f}."
 
     async def _past(self) -> list[PastRun]:
         """What trials of this suite used in this folder, the newest first."""

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from friday_cli.evals import report
 from friday_cli.evals.results import EvalResults, TrialRow, eval_results
+from friday_cli.evals.statistics import smallest_difference
 from friday_cli.evals.trial import TrialRecord, TrialWork
 from friday_cli.map.job import MapJob
 from friday_cli.map.store import BatchRow
 
 LOW, WIDE = 0.05, 0.65
-"""The least ease of a task, and the room above it: with the largest gain, 0.3, no chance is above 1."""
+"""The least ease of a task, and the room above it, which a gain above 0.3 makes smaller: no chance is above 1."""
 WORDS = re.compile(r" is (better|worse) than |(cannot tell)|is (as good) as|(too few)")
 
 
@@ -45,6 +46,13 @@ class Figures(NamedTuple):
     words: Counter[str]
 
 
+def wide(gain: float) -> float:
+    """The room above the least ease of a task."""
+    return min(WIDE, 1 - LOW - gain)
+
+
+FORECAST = ((6, 3), (8, 3), (12, 1), (12, 3), (12, 5), (30, 1), (30, 3), (80, 3))
+"""Sizes of evals whose forecast is tried: tasks and trials."""
 DESIGNS = (
     *(Design(f"equal arms, {tasks} tasks, 3 trials", tasks, 3) for tasks in (6, 12, 20, 40)),
     Design("equal arms, 20 tasks, 1 trial", 20, 1),
@@ -55,6 +63,12 @@ DESIGNS = (
     Design("30 points, 30 tasks, 3 trials", 30, 3, gain=0.3),
     Design("30 points, 30 tasks, 1 trial", 30, 1, gain=0.3),
     Design("30 points, 5 tasks, 3 trials", 5, 3, gain=0.3),
+    *(
+        Design(
+            f"what is forecast, {tasks} tasks, {trials} trials", tasks, trials, gain=smallest_difference(tasks, trials)
+        )
+        for tasks, trials in FORECAST
+    ),
 )
 
 
@@ -64,7 +78,7 @@ def simulate(design: Design, chance: random.Random) -> EvalResults:
     for number in range(design.tasks):
         group = f"g{number // design.group}"
         if number % design.group == 0:
-            ease = LOW + WIDE * chance.random()
+            ease = LOW + wide(design.gain) * chance.random()
         for arm in range(design.arms):
             for trial in range(1, design.trials + 1):
                 passed = chance.random() < ease + (design.gain if arm else 0.0)
@@ -80,7 +94,7 @@ def figures(design: Design, evals: int, seed: int = 1) -> Figures:
     """What the reports of so many evals say."""
     chance, words = random.Random(seed), Counter[str]()
     false = found = rates = differences = 0
-    true = LOW + WIDE / 2
+    true = LOW + wide(design.gain) / 2
     for _ in range(evals):
         results = simulate(design, chance)
         said = [next(filter(None, match.groups())) for line in report.remarks(results) if (match := WORDS.search(line))]
