@@ -158,11 +158,11 @@ class Budget:
 
         At least what a wrap-up can still read: else the results that an agent waited for would be lost to it.
         """
-        answer = price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0
         tokens = max(self.left("tokens"), self._readable("tokens", 2 * OUTPUT_FLOOR))
-        cost = max(self.left("cost"), self._readable("cost", answer))
+        cost = self.left("cost")
         if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
+        cost = max(cost, self._readable("cost", price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0))
         return min(tokens, cost / each)
 
     def _readable(self, what: Quantity, answer: float) -> float:

@@ -308,5 +308,5 @@ def _tokens(value: object) -> int:
 
 def _tier(reported: dict[str, Any]) -> str:
     """The tier that served a reply, by its usage; "" if it does not say."""
-    told = [one_line(text_in(reported.get(key)), 40) for key in ("speed", "service_tier")]
+    told = [one_line(word, 40) for key in ("speed", "service_tier") if (word := text_in(reported.get(key)))]
     return next((word for word in told if word not in _USUAL), "standard" if any(told) else "")

@@ -52,17 +52,20 @@ class ReadArguments(ToolArguments, frozen=True):
 async def _read(context: ToolContext, args: ReadArguments) -> Output:
     workspace = context.workspace
     path = workspace.resolve(args.path)
-    found = await workspace.stat(path)
-    if found is None:
-        raise ToolError(f"{workspace.label(path)}: no such file.{await _similar_names(workspace, path)}")
-    data = await workspace.read(path, limit=LIMIT + 1)
     label = workspace.label(path)
+    try:
+        data = await workspace.read(path, limit=LIMIT + 1)
+    except ToolError:
+        if await workspace.stat(path) is not None:
+            raise
+        raise ToolError(f"{label}: no such file.{await _similar_names(workspace, path)}") from None
     facts = ToolFacts(read=(label,))
     if picture.media_type(data):
         image, dimensions = picture.image(data)
         text = f"{label}: an image, {dimensions}, {size(len(data))}."
         return Output(text, TextDisplay(text), facts, (image,))
     large = len(data) > LIMIT
+    whole = await _size(workspace, path) if large else len(data)
     skipped = 0
     if large and data.count(b"\n", 0, LIMIT) < args.offset and b"\0" not in data[:4096]:
         skipped = args.offset - 1
@@ -72,10 +75,10 @@ async def _read(context: ToolContext, args: ReadArguments) -> Output:
     if source is None:
         hint = " Use document_query for PDF." if data.startswith(b"%PDF") else ""
         kind = "a PDF document" if hint else kind_of(data)
-        raise ToolError(f"{label} is {kind} ({size(found.size)}), not text.{hint}")
+        raise ToolError(f"{label} is {kind} ({size(whole)}), not text.{hint}")
     remarks = []
     if large:
-        remarks.append(f"the file has {size(found.size)}")
+        remarks.append(f"the file has {size(whole)}")
     else:
         context.seen.hashes[str(path)] = digest
     if source.encoding != "utf-8":
@@ -87,6 +90,11 @@ async def _read(context: ToolContext, args: ReadArguments) -> Output:
         text = cells
         remarks.append("a notebook, shown as cells; edit_file with `cell` changes one")
     return _numbered(label, _Lines(_split(text), skipped, more), args, remarks, facts)
+
+
+async def _size(workspace: Workspace, path: Path) -> int:
+    found = await workspace.stat(path)
+    return 0 if found is None else found.size
 
 
 def _beginning(data: bytes) -> bytes:
