@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .classifier import CommandClassifier
 from .context import AnalysisContext
 from .node_reader import WORDS, NodeReader
@@ -25,7 +27,7 @@ MAX_NESTED_SCRIPTS = 3
 """Levels of `sh -c` that are analyzed."""
 _FOLDERS = re.compile(r"\b(?:HOME|CDPATH|OLDPWD|PWD|DIRSTACK)\b")
 """Variables by which `cd`, `~` and names with them go."""
-_SETTERS = re.compile(r"\b(?:read|readarray|mapfile|printf|declare|typeset|unset|getopts)\s")
+_SETTERS = pattern(r"\b(?:read|readarray|mapfile|printf|declare|typeset|unset|getopts)\s")
 _BODIES = frozenset(
     (
         "if_statement",
@@ -251,7 +253,7 @@ def _moves_names(command: str) -> bool:
         before = command[max(0, found.start() - 200) : found.start()]
         if before[-1:] not in ("$", "{") and (
             re.match(r"(?:\[\d*\])?\+?=", command[found.end() : found.end() + 20])
-            or _SETTERS.search(re.split(r"[;|&\n]", before)[-1])
+            or _SETTERS().search(re.split(r"[;|&\n]", before)[-1])
         ):
             return True
     return False

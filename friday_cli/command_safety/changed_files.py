@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from . import git
 from .context import AnalysisContext
 from .embedded_languages import find_results
@@ -22,8 +24,8 @@ _CHANGE = COPIERS | word_set(
 )
 """Programs that change the files in their operands. `ln` is one: what is written to a link changes its target."""
 _PACKERS = word_set("gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 compress uncompress")
-_PACK_TO_OUTPUT = re.compile(r"-[a-zA-Z]*[ctl][a-zA-Z]*|--(?:stdout|to-stdout|test|list)")
-_LINKS = re.compile(r"-[a-zA-Z]*[ls][a-zA-Z]*|--(?:link|symbolic-link)")
+_PACK_TO_OUTPUT = pattern(r"-[a-zA-Z]*[ctl][a-zA-Z]*|--(?:stdout|to-stdout|test|list)")
+_LINKS = pattern(r"-[a-zA-Z]*[ls][a-zA-Z]*|--(?:link|symbolic-link)")
 """Options with which `cp` makes links."""
 _UNPACK = {
     "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--(?:extract|get)"),
@@ -34,7 +36,7 @@ _UNPACK = {
 """Programs that make the files of an archive, and the word with which they do."""
 _OUTPUT = re.compile(r"-[a-zA-Z]*[oO]|-out|--(?:out|log-file|target|dest|directory-prefix)[\w-]*|-f(?:printf?0?|ls)")
 """Options, of whichever program, whose value is a file or folder that it writes."""
-_JOINED_OUTPUT = re.compile(r"(?:--(?:out|log-file|target|dest|directory-prefix)[\w-]*=|-[oOt])([^=-].*)", re.S)
+_JOINED_OUTPUT = pattern(r"(?:--(?:out|log-file|target|dest|directory-prefix)[\w-]*=|-[oOt])([^=-].*)", re.S)
 _PATHS_IN_GIT = word_set("rm mv restore checkout worktree init clone submodule")
 _TREE_IN_GIT = word_set("apply am checkout-index read-tree clean filter-branch")
 """Commands of git that change files of the working tree which they do not name, to something else than another commit has."""
@@ -42,7 +44,7 @@ _SHELL_TEXT = SHELLS | word_set("eval trap alias script su watch flock ssh")
 """Programs that run a part of their arguments in a shell."""
 _MESSAGES = word_set("git gh glab hg jj svn")
 """Programs whose arguments are rather messages than program text."""
-_NO_NAME = re.compile(r"[^\w./~@+,\[\]*?-]+")
+_NO_NAME = pattern(r"[^\w./~@+,\[\]*?-]+")
 MAX_EMBEDDED = 50
 """Names of files in the program text of one command that are looked at."""
 
@@ -74,9 +76,9 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
         named = (
             [] if {"t", "-t"} & {word[:2] for word in words[:1]} else _after(args, re.compile(r"-?[a-zA-Z]*f|--file"))
         )
-    elif name in _CHANGE and not (name in _PACKERS and any(map(_PACK_TO_OUTPUT.fullmatch, words))):
+    elif name in _CHANGE and not (name in _PACKERS and any(map(_PACK_TO_OUTPUT().fullmatch, words))):
         named = operands(args)
-        if name in COPIERS and not names_target(words) and not any(map(_LINKS.fullmatch, words)):
+        if name in COPIERS and not names_target(words) and not any(map(_LINKS().fullmatch, words)):
             named = named[-1:]
         if name == "patch" and not named:
             named = [ProgramWord(".")]
@@ -84,7 +86,7 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
         named = []
     named = [*named, *_after(args, _OUTPUT)]
     named += [
-        ProgramWord(found[1], arg.glob) for arg in args if arg.known and (found := _JOINED_OUTPUT.fullmatch(arg.text))
+        ProgramWord(found[1], arg.glob) for arg in args if arg.known and (found := _JOINED_OUTPUT().fullmatch(arg.text))
     ]
     runs_text = name in RUNNERS or INTERPRETERS.fullmatch(name)
     return labels_of([*named, *(embedded_names(name, args) if runs_text else ())], context, directory)
@@ -94,7 +96,7 @@ def program_text(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
     """The arguments that are program text (`python -c`, also behind another program), and what looks like a file's name in them."""
     if not any(INTERPRETERS.fullmatch(word.rsplit("/", 1)[-1]) for word in (name, *(arg.text for arg in args))):
         return []
-    return [*(arg for arg in args if _NO_NAME.search(arg.text)), *embedded_names(name, args)]
+    return [*(arg for arg in args if _NO_NAME().search(arg.text)), *embedded_names(name, args)]
 
 
 def embedded_names(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
@@ -102,8 +104,8 @@ def embedded_names(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
     word that is not known stands for names that a shell puts together."""
     if name in _MESSAGES:
         return []
-    texts = [arg.text for arg in args if _NO_NAME.search(arg.text)]
-    found = [part.rstrip(".,") for text in texts for part in _NO_NAME.split(text)]
+    texts = [arg.text for arg in args if _NO_NAME().search(arg.text)]
+    found = [part.rstrip(".,") for text in texts for part in _NO_NAME().split(text)]
     in_shell = not _SHELL_TEXT.isdisjoint((name, *(arg.text.rsplit("/", 1)[-1] for arg in args)))
     unread = [ProgramWord("", known=False)] if in_shell and any(re.search(r"[$`]", text) for text in texts) else []
     unique = dict.fromkeys(part for part in found if "/" in part.strip("/") or "." in part.strip("."))

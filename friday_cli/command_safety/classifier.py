@@ -11,6 +11,7 @@ import msgspec
 
 from friday_cli.core.permissions.runs_later import is_protected
 from friday_cli.core.protocol.shell_script import SimpleCommand
+from friday_cli.core.text.lazy_regex import pattern
 
 from . import changed_files, destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers
 from .context import HARMLESS, AnalysisContext
@@ -31,11 +32,11 @@ _RUN_PROGRAMS = {f"{name} run" for name in ("poetry", "uv", "pipenv", "pdm", "ha
 _RUN_PROGRAMS |= {f"{name} exec" for name in ("npm", "pnpm", "yarn", "bundle", "mise")}
 _RUN_PROGRAMS |= {"npm x", "pnpm dlx", "yarn dlx", "bun x"}
 """Programs with the subcommand that runs the program in their arguments."""
-_VALUE = re.compile(r"(?:[\w-]+=@?|@)([^=@].*)")
+_VALUE = pattern(r"(?:[\w-]+=@?|@)([^=@].*)")
 _RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
-_LINES = re.compile(r"-L[^:]*:(?:[^:]*:)?([^:]+)")
+_LINES = pattern(r"-L[^:]*:(?:[^:]*:)?([^:]+)")
 """`git log -L 1,2:FILE`."""
-_FILE_URL = re.compile(r"(?:[\w-]+=)?file:(?://[^/]*)?(/.*)", re.I)
+_FILE_URL = pattern(r"(?:[\w-]+=)?file:(?://[^/]*)?(/.*)", re.I)
 _CHANGE_THE_FOLDER = frozenset(("cd", "pushd", "popd", "builtin", "eval"))
 _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
 
@@ -301,12 +302,12 @@ def _read_labels(
     """The labels of a file that an argument may name."""
     if "\n" in arg.text or not arg.text or any(len(name) > 250 for name in arg.text.split("/")):
         return ()
-    if url := _FILE_URL.fullmatch(arg.text):
+    if url := _FILE_URL().fullmatch(arg.text):
         return context.labels(unquote(url[1]), directory)
-    inner = _VALUE.fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
+    inner = _VALUE().fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
     labels = context.labels(inner[1], directory) if inner else ()
     if arg.text.startswith("-"):
-        lines = _LINES.fullmatch(arg.text) if in_git else None
+        lines = _LINES().fullmatch(arg.text) if in_git else None
         return labels if lines is None else labels + context.labels(lines[1], directory)
     labels += context.labels(arg.text, directory)
     if arg.glob:

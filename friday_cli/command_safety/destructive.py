@@ -7,35 +7,37 @@ import posixpath
 import re
 from collections.abc import Iterable
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from . import git
 
-_SYSTEM = re.compile(
+_SYSTEM = pattern(
     r"(?:/|/\*|~|~/|~/\*|(?:\./)?[.?*]*\*|\.|\./|\.\.|\.\./.*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)",
     re.S,
 )
-_DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
-_HOME_OR_SYSTEM = re.compile(
+_DISK = pattern(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
+_HOME_OR_SYSTEM = pattern(
     r"(?:/|~|\$HOME|\$\{HOME\}|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|Users|System|Library)"
     r"|/(?:home|Users)/[^/]+)(?:/|/\*)?|(?:\./)?\.git/?|/\*"
 )
 _WORD = r"[^\s;{}()&|]"
-_FUNCTION = re.compile(rf"(?<!{_WORD})({_WORD}{{1,50}})\s{{0,9}}\(\s{{0,9}}\)|\bfunction\s{{1,9}}({_WORD}{{1,50}})")
+_FUNCTION = pattern(rf"(?<!{_WORD})({_WORD}{{1,50}})\s{{0,9}}\(\s{{0,9}}\)|\bfunction\s{{1,9}}({_WORD}{{1,50}})")
 _MAX_FUNCTIONS, _MAX_BODY = 50, 1_000
 """Functions of a text that are examined, and characters of each."""
 _MACHINE = frozenset((
     "shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "mke2fs", "mkswap", "blkdiscard",
     "cryptsetup", "killall5",
 ))  # fmt: skip
-_STOPS = re.compile(r"(?:systemctl(?: -\S+)* (?:poweroff|reboot|halt|kexec|emergency|rescue)|(?:tel)?init [016])\b")
+_STOPS = pattern(r"(?:systemctl(?: -\S+)* (?:poweroff|reboot|halt|kexec|emergency|rescue)|(?:tel)?init [016])\b")
 _WRITERS = frozenset(("tee", "cp", "mv", "shred", "truncate", "install", "hdparm", "badblocks"))
-_DEVICE = re.compile(r"/dev/(?:sd|nvme|hd|vd|disk|mmcblk)")
+_DEVICE = pattern(r"/dev/(?:sd|nvme|hd|vd|disk|mmcblk)")
 
 
 def reason(text: str, commands: Iterable[str] = ()) -> str:
     """Why shell text is destructive, or "". `commands`: its simple commands, unquoted words separated by blanks."""
     if found := next(filter(None, map(_of_command, commands)), ""):
         return found
-    if _DISK.search(text):
+    if _DISK().search(text):
         return "writes to a disk device"
     return fork_bomb(text)
 
@@ -44,7 +46,7 @@ def fork_bomb(text: str) -> str:
     """Why shell text may be a fork bomb: a function of it starts processes in which it is called again; "" if not."""
     text = re.sub(r"['\"\\]", "", text)
     bodies: dict[str, str] = {}
-    for found in itertools.islice(_FUNCTION.finditer(text), _MAX_FUNCTIONS):
+    for found in itertools.islice(_FUNCTION().finditer(text), _MAX_FUNCTIONS):
         name = found[1] or found[2]
         bodies[name] = (_body(text[found.end() : found.end() + _MAX_BODY]) + bodies.get(name, ""))[: 2 * _MAX_BODY]
     calls = {name: {n for n in re.findall(rf"{_WORD}+", body) if n in bodies} for name, body in bodies.items()}
@@ -84,7 +86,7 @@ def _has(flags: Iterable[str], option: str) -> bool:
 
 def _is_system(path: str) -> bool:
     """Whether a path is the current folder, one above it, a home or a folder of the system."""
-    return any(map(_SYSTEM.fullmatch, (path, posixpath.normpath(path))))
+    return any(map(_SYSTEM().fullmatch, (path, posixpath.normpath(path))))
 
 
 def _of_command(command: str) -> str:
@@ -100,7 +102,7 @@ def _of_command(command: str) -> str:
         if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _is_system(o)), None):
             return f"recursive delete of {bad}"
     if name == "mv" and len(operands) > 1:
-        if bad := next((o for o in operands if _HOME_OR_SYSTEM.fullmatch(posixpath.normpath(o))), None):
+        if bad := next((o for o in operands if _HOME_OR_SYSTEM().fullmatch(posixpath.normpath(o))), None):
             return f"mv of {bad}"
         if "/dev/null" in operands:
             return "mv to /dev/null"
@@ -111,13 +113,13 @@ def _of_command(command: str) -> str:
     forced = "f" in short or _has(flags, "--force") or "requireforce" in command.lower()
     if name == "git" and git.without_global_options(words)[1:2] == ["clean"] and forced:
         return "git clean deletes untracked files"
-    if name.startswith("mkfs") or name in _MACHINE or _STOPS.match(command):
+    if name.startswith("mkfs") or name in _MACHINE or _STOPS().match(command):
         return f"{name} affects the whole machine"
     if name == "kill" and len(words) > 2 and words[-1] == "-1":
         return "kill -1 ends all your processes"
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
-    if name in _WRITERS and any(map(_DEVICE.match, operands)):
+    if name in _WRITERS and any(map(_DEVICE().match, operands)):
         return f"{name} writes to a disk device"
     if name == "rsync" and any(f.startswith("--del") for f in flags) and operands and _is_system(operands[-1]):
         return f"rsync deletes files in {operands[-1]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.text.lazy_regex import pattern
 
 from .name_patterns import matches_any
 from .project_overrides import is_ignored_by_rg
@@ -24,8 +24,8 @@ MAX_SECRETS = 100
 """Files that may hold secrets, of which each is checked; with more the command needs approval."""
 _VENDORED = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of third-party code: a file there that looks like a key is an example."""
-_AMBIGUOUS = re.compile(r"\s(?:\Z|[-'\"\\]|\.\.\Z)")
-_AMBIGUOUS_FIRST = re.compile(r"[-'\"\\]")
+_AMBIGUOUS = pattern(r"\s(?:\Z|[-'\"\\]|\.\.\Z)")
+_AMBIGUOUS_FIRST = pattern(r"[-'\"\\]")
 
 
 class DirectoryScan(msgspec.Struct, frozen=True):
@@ -109,8 +109,8 @@ def scan_directory(root: str, directory: str, inside: Callable[[str], bool], sea
             return DirectoryScan(tuple(links), tuple(folder_links), tuple(secrets), tuple(odd), complete=bounded)
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
-            first = folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)
-            if first or _AMBIGUOUS.search(entry.name) or _splits_into_files(label, directory or root):
+            first = folder in (root, directory) and _AMBIGUOUS_FIRST().match(entry.name)
+            if first or _AMBIGUOUS().search(entry.name) or _splits_into_files(label, directory or root):
                 odd.append(label)
             if entry.is_symlink():
                 if _links_outside(entry.path, inside):

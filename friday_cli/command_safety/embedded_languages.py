@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .context import AnalysisContext
 from .directory_scan import FolderSearch
 from .options import UNKNOWN_WORD, ProgramSpec, ProgramWord, read
@@ -31,7 +33,7 @@ PRINTS = frozenset(("cat", "head", "tail", "nl"))
 """Programs that print whole files: only run on regular files."""
 READS = PRINTS | {"grep", "egrep", "fgrep"}
 """Programs that print a part of a file."""
-_SED = re.compile(
+_SED = pattern(
     r"\s*(?:(?:\d+|\$|/(?:\\.|[^/\\\n])*/I?)(?:\s*,\s*(?:\+?\d+|\$|/(?:\\.|[^/\\\n])*/I?))?\s*!?\s*)?"
     r"(?:[pdqDPNnGgHhxl=]|s([/|,#:@!%])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\\n])*\1[gpiI0-9]*)?\s*(?:[;\n]|\Z)"
 )
@@ -161,7 +163,7 @@ def sed(args: Sequence[ProgramWord]) -> str:
             return "its sed script is ambiguous"
         at = 0
         while at < len(script):
-            match = _SED.match(script, at)
+            match = _SED().match(script, at)
             if match is None or match.end() == at:
                 return "its sed script may write files or run programs"
             at = match.end()
@@ -177,12 +179,12 @@ SED = ProgramSpec(
     long_values="expression",
 )
 AWK = ProgramSpec(values="Fv", lead=1)
-_AWK_BAD = re.compile(
+_AWK_BAD = pattern(
     r"\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|FUNCTAB|SYMTAB|printf?\s*[^;}\n]*>|function)\b|@|(?<!\|)\|(?!\|)"
 )
-_PLAIN_BRACKETS = re.compile(r"(?:\\.|\[\^?+(?:[^][\\\n/|,#:@!%;{}]|\[:[a-z]+:\])+\]|[^\\\[])*", re.S)
+_PLAIN_BRACKETS = pattern(r"(?:\\.|\[\^?+(?:[^][\\\n/|,#:@!%;{}]|\[:[a-z]+:\])+\]|[^\\\[])*", re.S)
 """A regular expression whose sets of characters contain none that end a part of a program."""
-_LITERALS = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
+_LITERALS = pattern(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
 """Strings, patterns (a slash after a value is a division) and comments, in the order awk reads them."""
 
 
@@ -192,11 +194,11 @@ def awk(args: Sequence[ProgramWord]) -> str:
     if isinstance(parsed, str):
         return parsed
     program = parsed.operands[0].text if parsed.operands else ""
-    code = _LITERALS.sub('""', program)
-    patterns = [match[0] for match in _LITERALS.finditer(program) if match[0].lstrip().startswith("/")]
+    code = _LITERALS().sub('""', program)
+    patterns = [match[0] for match in _LITERALS().finditer(program) if match[0].lstrip().startswith("/")]
     if ("/" in code or any(map(_unusual_bracket, patterns))) and ">" in program and "print" in program:
         return "its awk program may write files or run programs"
-    if not program or "\\" in code or _AWK_BAD.search(code) or _AWK_BAD.search(program.replace('"', " ")):
+    if not program or "\\" in code or _AWK_BAD().search(code) or _AWK_BAD().search(program.replace('"', " ")):
         return "its awk program may write files or run programs"
     braces = parentheses = 0
     for char in code:  # in a block, `>` outside of parentheses is a redirection
@@ -209,7 +211,7 @@ def awk(args: Sequence[ProgramWord]) -> str:
 
 def _unusual_bracket(text: str) -> bool:
     """Whether a regular expression has a set of characters whose end, or a delimiter in it, programs read differently."""
-    return _PLAIN_BRACKETS.fullmatch(text) is None
+    return _PLAIN_BRACKETS().fullmatch(text) is None
 
 
 def test(args: Sequence[ProgramWord], context: AnalysisContext, directory: str, *, arithmetic: bool) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.text.lazy_regex import pattern
 
 from .context import AnalysisContext
 from .directory_scan import FolderSearch
@@ -82,12 +83,10 @@ _PLAIN_GLOBALS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--litera
 _GLOBAL_VALUES = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix")
 )
-_SECRET_KEYS = re.compile(
-    r"header|token|pass|secret|credential|insteadof|proxy|cookie|auth(?!or)|\.pat$|(?<!signing)key"
-)
+_SECRET_KEYS = pattern(r"header|token|pass|secret|credential|insteadof|proxy|cookie|auth(?!or)|\.pat$|(?<!signing)key")
 
 
-_HARMLESS_SETTINGS = re.compile(
+_HARMLESS_SETTINGS = pattern(
     r"(?:user\.(?:name|email)|(?:color|advice)\.\S+|init\.defaultbranch|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)|"
     r"core\.(?:autocrlf|eol|filemode|quotepath|ignorecase|longpaths)|(?:commit|tag)\.gpgsign|merge\.(?:ff|conflictstyle)|"
     r"rebase\.(?:autostash|autosquash)|fetch\.prune|rerere\.enabled|log\.date|diff\.renames|branch\.\S+\.(?:merge|remote|rebase))",
@@ -121,7 +120,7 @@ def changed_settings(words: Sequence[str]) -> str:
         changes, operands = True, operands[1:]
     if not changes and len(operands) < 2:
         return ""
-    return file or ("" if operands and _HARMLESS_SETTINGS.fullmatch(operands[0]) else place)
+    return file or ("" if operands and _HARMLESS_SETTINGS().fullmatch(operands[0]) else place)
 
 
 def resolve_global_options(
@@ -205,7 +204,7 @@ def _config(args: list[ProgramWord]) -> ProgramArguments | str:
     words = [arg.text for arg in parsed.operands]
     asked = parsed.has("--get", "--get-all") or (len(words) == 1 and "." in words[0])
     keys = words[1:] if words[:1] == ["get"] else words if asked else []
-    if len(keys) != 1 or _SECRET_KEYS.search(keys[0].lower()):
+    if len(keys) != 1 or _SECRET_KEYS().search(keys[0].lower()):
         return "git config does more than read one setting"
     return parsed
 

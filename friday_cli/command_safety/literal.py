@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .readonly_programs import INTERPRETERS, SHELLS, WRAPPERS, word_set
 from .syntax import Unparseable, children, parse, raw
 
@@ -13,15 +15,15 @@ if TYPE_CHECKING:
 
 _LISTS = frozenset(("program", "list", "pipeline", "redirected_statement", "command", "negated_command"))
 _OPERATORS = frozenset((";", "\n", "&&", "||", "|", "!"))
-_CONSTANTS = re.compile(r"\$(?:HOME|PWD|\{HOME\}|\{PWD\})")
-_PLAIN = re.compile(r"(?:[^\s;&|<>()$`\"'\\*?\[{!]|\{[^{},.]*\}|\\[^\n])+|!=")
-_REDIRECTION = re.compile(r"\d?>&\d|[12&]?>>?\s*[\w./-]+|\d?<\s*/dev/null")
+_CONSTANTS = pattern(r"\$(?:HOME|PWD|\{HOME\}|\{PWD\})")
+_PLAIN = pattern(r"(?:[^\s;&|<>()$`\"'\\*?\[{!]|\{[^{},.]*\}|\\[^\n])+|!=")
+_REDIRECTION = pattern(r"\d?>&\d|[12&]?>>?\s*[\w./-]+|\d?<\s*/dev/null")
 """Output to a file with a plain name is allowed: it is decided as a separate write."""
 _RUN_PROGRAM_TEXT = (
     word_set("xargs jq bc dc coproc eval source . exec trap alias read export declare typeset set") | SHELLS
 )
 """Programs that run other commands, or a program in a language of their own, besides the interpreters."""
-_LINES = re.compile(r"-n \d+(?:,(?:\d+|\$))?p(?: [^-\s]\S*)*")
+_LINES = pattern(r"-n \d+(?:,(?:\d+|\$))?p(?: [^-\s]\S*)*")
 """Arguments of `sed` that only print numbered lines."""
 _OPTIONS_THAT_RUN = {
     "find": re.compile(r"-(?:exec|ok)"),
@@ -45,7 +47,7 @@ def is_literal_command(command: str) -> bool:
 def _is_literal(node: Node, source: bytes) -> bool:
     """Whether a statement is literal. Raises Unparseable if the tree skips a part of the text."""
     if node.type not in _LISTS:
-        return _REDIRECTION.fullmatch(raw(node, source)) is not None if node.type == "file_redirect" else False
+        return _REDIRECTION().fullmatch(raw(node, source)) is not None if node.type == "file_redirect" else False
     if node.type == "command":
         return _is_literal_command(node, source)
     return all(child.type in _OPERATORS or _is_literal(child, source) for child in children(node, source))
@@ -73,7 +75,7 @@ def _is_literal_command(node: Node, source: bytes) -> bool:
 def _runs_text(name: str, words: list[str]) -> bool:
     """Whether a program gets program text in its arguments."""
     if name == "sed":
-        return _LINES.fullmatch(" ".join(words)) is None
+        return _LINES().fullmatch(" ".join(words)) is None
     if name in _OPTIONS_THAT_RUN:
         return any(_OPTIONS_THAT_RUN[name].match(word) for word in words)
     return INTERPRETERS.fullmatch(name) is not None or name in _RUN_PROGRAM_TEXT
@@ -82,15 +84,15 @@ def _runs_text(name: str, words: list[str]) -> bool:
 def _literal_text(node: Node, source: bytes) -> str | None:
     """The text of a literal word, a constant as its name; None if its value depends on anything."""
     text = raw(node, source)
-    if node.type in ("word", "number", "concatenation") and _PLAIN.fullmatch(text):
+    if node.type in ("word", "number", "concatenation") and _PLAIN().fullmatch(text):
         return re.sub(r"\\(.)", r"\1", text)
     if node.type == "raw_string":
         return text[1:-1]
     if node.type in ("simple_expansion", "expansion"):
-        return text if _CONSTANTS.fullmatch(text) else None
+        return text if _CONSTANTS().fullmatch(text) else None
     if node.type == "string":
         inner = text[1:-1]
-        bare = re.sub(r"\\.", "", _CONSTANTS.sub("", inner), flags=re.S)
+        bare = re.sub(r"\\.", "", _CONSTANTS().sub("", inner), flags=re.S)
         return None if re.search(r'[$`"]|\\\Z', bare) else re.sub(r"\\([$`\"\\])", r"\1", inner)
     if node.type == "concatenation":
         end, parts = node.start_byte, []

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from friday_cli.core.text.lazy_regex import pattern
+
 MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
 MAX_ENTRIES = 50_000
 """Directory entries that are compared with the patterns of one command."""
-_TOKEN = re.compile(r"\\(.)|(\*)|(\?)|(\[[!^]?[\w.-]+\])|([\[{].*)|(.)", re.S)
+_TOKEN = pattern(r"\\(.)|(\*)|(\?)|(\[[!^]?[\w.-]+\])|([\[{].*)|(.)", re.S)
 """An escaped character, `*`, `?`, a simple set of characters, syntax on which programs differ, any other character."""
 
 
@@ -20,7 +22,7 @@ def name_regex(pattern: str) -> re.Pattern[str]:
     """A regular expression for a pattern of a name or path. It matches more than the pattern: a set of characters is any
     character, and a bracket or brace with unusual content, with the rest after it, is any text. Case is ignored."""
     out = ""
-    for found in _TOKEN.finditer(pattern.replace("**/", "*")):
+    for found in _TOKEN().finditer(pattern.replace("**/", "*")):
         escaped, star, any_one, simple, unusual, other = found.groups()
         if star or unusual:
             out += ".*" if not out.endswith(".*") else ""

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .changed_files import ADD_WORDS, COPIERS, labels_of, names_target, operands
 from .context import AnalysisContext
 from .embedded_languages import find_results, searches_folders
@@ -19,12 +21,12 @@ _COPY_FOLDERS = {
     "ln": re.compile(""),
 }
 """Programs that read all files below a folder, or give them another name, and the words with which they do."""
-_NAMES_IN_A_FILE = re.compile(r"--files0?-from(?:=.*)?|--pathspec-from-file(?:=.*)?")
+_NAMES_IN_A_FILE = pattern(r"--files0?-from(?:=.*)?|--pathspec-from-file(?:=.*)?")
 """Options, of whichever program, that name a file with the names of files to read."""
 _SEARCH_IN_GIT = word_set("grep archive format-patch fast-export checkout-index --batch --batch-command")
 """Words of git commands that show files which they do not name, and are not for showing a difference."""
 _INPUTS = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
-_GIT_ALIAS = re.compile(r"(?:-c)?alias\..*|--config-env=alias\..*", re.I)
+_GIT_ALIAS = pattern(r"(?:-c)?alias\..*|--config-env=alias\..*", re.I)
 _RISKY_LONG = {
     "git": re.compile(
         r"--(?:ou|ext-d|textc|open-f|exec|upload-p|receive-p|no-v|file|template|pathspec-f|config-e|gpg|inter|edit)\S*"
@@ -61,7 +63,7 @@ def unread_program(argv: Sequence[ProgramWord]) -> str:
     if runs and (not given or given[0] in _INPUTS or "-s" in words):
         informs = any(re.fullmatch(r"--(?:version|help)|-[vVh]", word) for word in words)
         return "" if informs else f"{name} runs its input"
-    if name == "git" and any(map(_GIT_ALIAS.fullmatch, words)):
+    if name == "git" and any(map(_GIT_ALIAS().fullmatch, words)):
         return "git gets other names for commands"
     return ""
 
@@ -71,7 +73,7 @@ def searched_folders(argv: Sequence[ProgramWord], context: AnalysisContext, dire
     name, args = argv[0].text.rsplit("/", 1)[-1], argv[1:]
     words = [arg.text for arg in args]
     paths: Sequence[ProgramWord] = ()
-    if any(map(_NAMES_IN_A_FILE.fullmatch, words)) or (
+    if any(map(_NAMES_IN_A_FILE().fullmatch, words)) or (
         name == "tar" and any(re.match("-?[a-zA-Z]*T", w) for w in words)
     ):
         parsed: ProgramArguments | str = ""

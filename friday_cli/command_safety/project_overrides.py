@@ -6,6 +6,8 @@ import fnmatch
 import re
 from pathlib import Path
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .name_patterns import name_regex
 
 _FILES: dict[str, tuple[str, ...]] = {
@@ -20,7 +22,7 @@ rustup's `path`, the `paths` of .NET, plugins of poetry, pytest (before 9) and t
 _SHARED_PATTERN = {"pytest": re.compile(r"\baddopts\b|\[pytest\]|\[tool:pytest\]")}
 _SHARED = {"pytest": ("pyproject.toml", "tox.ini", "setup.cfg")}
 """Files that several programs read; they count if they configure this one."""
-_TOOL_PATH = re.compile(r"\bpath:")
+_TOOL_PATH = pattern(r"\bpath:")
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _MAX_IGNORE_CHARACTERS = 20_000
 """Length of an ignore file that is read; with a longer one nothing counts as ignored."""
@@ -39,7 +41,7 @@ def override_reason(name: str, directory: str, root: str) -> str:
         for file in _SHARED.get(name, ()):
             if _SHARED_PATTERN[name].search(_text(folder / file)):
                 return f"{file} may make {name} run code of the project"
-        if _TOOL_PATH.search(_text(folder / ".tool-versions")):
+        if _TOOL_PATH().search(_text(folder / ".tool-versions")):
             return f".tool-versions may make {name} run code of the project"
         if folder == top:
             break

@@ -13,21 +13,22 @@ from itertools import islice
 from pathlib import Path
 
 from friday_cli.core.permissions.dangerous import is_secret, masked
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.system.project_search import folders_up
 
-_PROGRAM_SETTINGS = re.compile(
+_PROGRAM_SETTINGS = pattern(
     r"core\.(fsmonitor|attributesfile|alternaterefscommand)|diff\.external|include\.path|includeif\..*"
     r"|(diff|merge|filter)\..*\.?(command|textconv|clean|smudge|process|driver)|gpg\.(.*\.)?program"
     r"|trailer\..*\.(command|cmd)"
 )
-_FETCH_SETTINGS = re.compile(
+_FETCH_SETTINGS = pattern(
     r"remote\..*\.(uploadpack|vcs)|core\.(sshcommand|gitproxy|askpass)|protocol\..*|credential\..*"
 )
 """Settings that run when a partial clone fetches a missing object."""
-_LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
-_HEADER = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
-_SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*+)\s*+(?:=((?:"(?:\\.|[^"\\])*+"|\\.|[^"\\#;])*+))?\s*+(?:[#;].*)?')
-_AMBIGUOUS = re.compile(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_LFS = pattern(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
+_HEADER = pattern(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
+_SETTING = pattern(r'([A-Za-z][A-Za-z0-9-]*+)\s*+(?:=((?:"(?:\\.|[^"\\])*+"|\\.|[^"\\#;])*+))?\s*+(?:[#;].*)?')
+_AMBIGUOUS = pattern(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
 _FORBIDDEN_PARTS = frozenset((b".", b"..", b".git"))
 _MAX_CONFIG_BYTES = 2**20
@@ -230,7 +231,7 @@ def _bounded(file: Path) -> bytes:
 def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
     """The settings in a git config file, names in lower case. Raises ValueError if git may read it differently."""
     text = data.decode("utf-8-sig", errors="replace")
-    if _AMBIGUOUS.search(text):
+    if _AMBIGUOUS().search(text):
         raise ValueError("it has a continued line or control characters")
     section = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -238,14 +239,14 @@ def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
         if len(line) > _MAX_LINE:
             raise ValueError(f"line {number} is too long")
         while line.startswith("["):  # git reads several headers in a line
-            match = _HEADER.fullmatch(line)
+            match = _HEADER().fullmatch(line)
             if match is None:
                 raise ValueError(f"line {number} cannot be parsed")
             section = ".".join(part for part in (match[1], match[2] or "") if part).lower()
             line = match[3].strip(" \t")
         if not line or line.startswith(("#", ";")):
             continue
-        found = _SETTING.fullmatch(line)
+        found = _SETTING().fullmatch(line)
         if found is None:
             raise ValueError(f"line {number} cannot be parsed")
         yield f"{section}.{found[1].lower()}", _value(found[2] or "")
@@ -262,15 +263,15 @@ def _value(text: str) -> str:
 def _program_setting(pairs: list[tuple[str, str]]) -> str:
     """The first setting that makes a read-only git command run a program, or ""."""
     for name, value in pairs:
-        runs = value.lower() not in ("", "true", "false") and not _LFS.fullmatch(value)
-        if (runs and _PROGRAM_SETTINGS.fullmatch(name)) or (name == "diff.submodule" and value == "diff"):
+        runs = value.lower() not in ("", "true", "false") and not _LFS().fullmatch(value)
+        if (runs and _PROGRAM_SETTINGS().fullmatch(name)) or (name == "diff.submodule" and value == "diff"):
             return name
     names = dict(pairs)
     if any(re.fullmatch(r"extensions\.partialclone|remote\..*\.promisor", name) for name in names):
         for name, value in pairs:
             usual = re.match(r"(?:https?|ssh)://|[\w.-]+@[\w.-]+:", value)
             unusual = not usual and re.fullmatch(r"remote\..*\.url|url\..*", name)
-            if unusual or _FETCH_SETTINGS.fullmatch(name):
+            if unusual or _FETCH_SETTINGS().fullmatch(name):
                 return name
     return ""
 

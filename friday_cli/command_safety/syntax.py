@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from friday_cli.core.text.lazy_regex import pattern
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -15,11 +17,11 @@ MAX_CHARACTERS = 6_000
 """Longest command that is parsed; a longer one needs approval."""
 MAX_DEPTH = 60
 """Levels of the syntax tree that are analyzed."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_CONTINUED = re.compile(r"\\\n")
-_LINE_JOIN = re.compile(r"('[^']*'|\"(?:[^\"\\]|\\.)*\"|\\[^\n])|[ \t]\\\n", re.S)
+_CONTROL = pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTINUED = pattern(r"\\\n")
+_LINE_JOIN = pattern(r"('[^']*'|\"(?:[^\"\\]|\\.)*\"|\\[^\n])|[ \t]\\\n", re.S)
 """Quoted or escaped text, or else a blank with a line continuation."""
-_HIDES_QUOTES = re.compile(r"[#`]|<<|\$[({'\"\[]")
+_HIDES_QUOTES = pattern(r"[#`]|<<|\$[({'\"\[]")
 """Syntax inside which quotes and backslashes may have another meaning."""
 
 
@@ -51,11 +53,11 @@ def parse(command: str) -> tuple[Node, bytes]:
         for char in command:
             if char > "\x7f" and unicodedata.category(char)[0] in "ZC":
                 raise Unparseable(f"it contains the invisible or look-alike character U+{ord(char):04X}")
-    if bad := _CONTROL.search(command):
+    if bad := _CONTROL().search(command):
         raise Unparseable(f"it contains the control character U+{ord(bad[0]):04X}")
-    if _CONTINUED.search(command) and not _HIDES_QUOTES.search(command):
-        command = _LINE_JOIN.sub(lambda found: found[1] or " ", command)
-    if _CONTINUED.search(command):
+    if _CONTINUED().search(command) and not _HIDES_QUOTES().search(command):
+        command = _LINE_JOIN().sub(lambda found: found[1] or " ", command)
+    if _CONTINUED().search(command):
         raise Unparseable("a line ends with a backslash")
     source = command.encode()
     root = parser().parse(source).root_node

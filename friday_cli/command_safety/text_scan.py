@@ -11,14 +11,16 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from . import destructive
 from .readonly_programs import SHELLS, WRAPPERS
 
-_SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_SPLIT = pattern(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
+_ASSIGNMENT = pattern(r"[A-Za-z_]\w*=")
+_COMMAND_OPTION = pattern(r"-[A-Za-z]*c[A-Za-z]*")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!"))
-_RUN_BY_GIT = re.compile(r"\b(?:submodule foreach(?: -\S+)*|bisect run|rebase .*?(?:-x ?|--exec[ =])) ?(.*)", re.S)
+_RUN_BY_GIT = pattern(r"\b(?:submodule foreach(?: -\S+)*|bisect run|rebase .*?(?:-x ?|--exec[ =])) ?(.*)", re.S)
 """What git runs in a shell."""
 _MAX_STARTS = 200
 """Words after a wrapper (`env`, `xargs`) that are tried as the start of a command: not all its options are known."""
@@ -60,7 +62,7 @@ def scan(text: str, parsed: Iterable[Sequence[str]] = ()) -> TextScan:
         if "\\\n" in part:  # a continued line, or two lines
             left += (part.replace("\\\n", ""), part.replace("\\\n", "\n"))
         else:
-            commands = (command for piece in _SPLIT.split(part) for command in _commands(_words(piece)))
+            commands = (command for piece in _SPLIT().split(part) for command in _commands(_words(piece)))
 
 
 def _words(piece: str) -> list[str]:
@@ -74,7 +76,7 @@ def _words(piece: str) -> list[str]:
 
 def _commands(words: list[str]) -> Iterator[list[str]]:
     """The commands a list of words may run: itself, or after a wrapper one that starts at any later word."""
-    skipped = itertools.takewhile(lambda word: _ASSIGNMENT.match(word) or word in _KEYWORDS, words)
+    skipped = itertools.takewhile(lambda word: _ASSIGNMENT().match(word) or word in _KEYWORDS, words)
     words = words[sum(1 for _ in skipped) :]
     if not words:
         return
@@ -96,10 +98,10 @@ def _script_of(words: list[str]) -> str:
         return " ".join(words[1:])
     if words[0] in ("trap", "alias"):
         return "\n".join(word.partition("=")[2] if words[0] == "alias" else word for word in words[1:])
-    if words[0] == "git" and (found := _RUN_BY_GIT.search(" ".join(words))):
+    if words[0] == "git" and (found := _RUN_BY_GIT().search(" ".join(words))):
         return found[1]
     if words[0] in SHELLS or words[0] == "su":
         for i, word in enumerate(words[1:], 1):
-            if _COMMAND_OPTION.fullmatch(word):
+            if _COMMAND_OPTION().fullmatch(word):
                 return " ".join(words[i + 1 :])
     return ""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .readonly_programs import word_set
 from .syntax import Unparseable, children, raw
 
@@ -19,11 +21,11 @@ MAX_VALUES = 32
 """Values a word may have; with more it counts as unknown."""
 MAX_TEXT = 20_000
 """Characters of all values of a word: `x=$x$x` doubles them."""
-_UNQUOTED = re.compile(r"(?:[^\s;&|<>()$`\"'\\]|\\[^\n])*")
-_GLOB = re.compile(r"[*?\[]")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_TRIMMED_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*(?:%%?|##?|:-)[^{}$`\"'\\]*\}")
-_SAFE = re.compile(r"[\w@%+=:,./-]+")
+_UNQUOTED = pattern(r"(?:[^\s;&|<>()$`\"'\\]|\\[^\n])*")
+_GLOB = pattern(r"[*?\[]")
+_BRACES = pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_TRIMMED_VARIABLE = pattern(r"\$\{[A-Za-z_]\w*(?:%%?|##?|:-)[^{}$`\"'\\]*\}")
+_SAFE = pattern(r"[\w@%+=:,./-]+")
 NOT_SECRET = word_set(
     "USER LOGNAME SHELL PATH LANG LC_ALL TERM HOSTNAME TMPDIR EUID UID PPID RANDOM SECONDS LINENO BASH_VERSION OSTYPE"
     " HOSTTYPE COLUMNS LINES EDITOR PAGER VIRTUAL_ENV CI GOPATH GOROOT JAVA_HOME NODE_ENV OLDPWD XDG_CONFIG_HOME"
@@ -107,11 +109,11 @@ class WordReader:
         if node.child_count:
             children(node, self.source)
         text = raw(node, self.source)
-        if not _UNQUOTED.fullmatch(text):
+        if not _UNQUOTED().fullmatch(text):
             raise Unparseable("a word cannot be parsed")
-        if _BRACES.search(text):
+        if _BRACES().search(text):
             raise Unparseable("it uses brace expansion")
-        glob = _GLOB.search(re.sub(r"\\.", "", text)) is not None
+        glob = _GLOB().search(re.sub(r"\\.", "", text)) is not None
         plain = re.sub(r"\\(.)", r"\1", text)
         if glob and "\\" in text:
             return unknown("a pattern with escapes")
@@ -148,7 +150,7 @@ class WordReader:
 
     def _concatenation(self, node: Node) -> Word:
         text = raw(node, self.source)
-        if text != "{}" and _BRACES.search(re.sub(r"'[^']*'|\"[^\"]*\"|\\.", "_", text)):
+        if text != "{}" and _BRACES().search(re.sub(r"'[^']*'|\"[^\"]*\"|\\.", "_", text)):
             raise Unparseable("it uses brace expansion")
         parts, end, quoted = [], node.start_byte, False
         for child in node.children:
@@ -159,7 +161,7 @@ class WordReader:
                 raise Unparseable("a $ is in an unexpected position")
             parts.append(self.word(child))
             if child.type in ("string", "raw_string"):
-                quoted = quoted or any(_GLOB.search(text) for text in parts[-1].texts)
+                quoted = quoted or any(_GLOB().search(text) for text in parts[-1].texts)
         joined = _concatenated(parts)
         return unknown("a partly quoted pattern") if joined.glob and quoted else joined
 
@@ -171,7 +173,7 @@ class WordReader:
             return unknown("a number")
         if match := re.fullmatch(r"\$\{?([0-9@*])\}?", text):
             return unknown(f"the value of ${match[1]} is not known")
-        if _TRIMMED_VARIABLE.fullmatch(text):
+        if _TRIMMED_VARIABLE().fullmatch(text):
             name = re.match(r"\$\{(\w+)", text)
             word = self._value(name[1] if name else "", quoted=True)
             return unknown(f"the value of {text} is not known", word.foreign)
@@ -182,7 +184,7 @@ class WordReader:
             splits = any(not t or re.search(r"\s", t) for t in word.texts)
             if not quoted and word.glob:
                 return msgspec.structs.replace(word, loose=True)
-            pattern = any(map(_GLOB.search, word.texts))
+            pattern = any(map(_GLOB().search, word.texts))
             if quoted or (word.known and not splits and not pattern):
                 return word
             if pattern:  # unquoted, the shell expands it to file names
@@ -217,4 +219,4 @@ def _concatenated(parts: Iterable[Word]) -> Word:
 def quote_words(texts: Iterable[str]) -> str:
     """Words in one line, quoted where needed."""
     quote = "'\"'\"'"
-    return " ".join(text if _SAFE.fullmatch(text) else f"'{text.replace(chr(39), quote)}'" for text in texts)
+    return " ".join(text if _SAFE().fullmatch(text) else f"'{text.replace(chr(39), quote)}'" for text in texts)

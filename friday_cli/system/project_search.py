@@ -62,6 +62,8 @@ def git_ceiling(folder: Path) -> dict[str, str]:
 
 def _stopped_at(folder: Path, top: Path) -> Path | None:
     """The folder above `folder`, up to `top`, at which the search stops; None if it reaches `top`."""
+    if folder == top:
+        return None
     above = [one for one in folder.parents if one.is_relative_to(top)]
     controlled = [one for one in above if _control(one)]
     if controlled and _is_safe(top):

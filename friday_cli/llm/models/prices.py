@@ -91,7 +91,9 @@ def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: dat
         (reasoning, price.output if price.reasoning is None else price.reasoning),
     )
     fee = _search_fee(price.search, usage)
-    return None if fee is None else fee + sum(tokens * _rate(rate, total) for tokens, rate in parts if tokens) / 1_000_000
+    if fee is None:
+        return None
+    return fee + sum(tokens * _rate(rate, total) for tokens, rate in parts if tokens) / 1_000_000
 
 
 def _search_fee(per_thousand: float | None, usage: Usage) -> float | None:

@@ -54,7 +54,8 @@ class CommandStarter:
             )
         folder, sandbox = cwd or self._roots[0], self._host.sandbox
         nested = nesting_depth(self._environ) + depth_of(agent) + 1
-        environ: Mapping[str, str] = {**self._environ, DEPTH: str(nested)}
+        # Without SHELL bash looks up the user's shell, over a socket that the sandbox has to check each time.
+        environ: Mapping[str, str] = {"SHELL": self._shell, **self._environ, DEPTH: str(nested)}
         environ = with_trace(environ)
         plan: SandboxPlan | None = None
         if sandbox is not None:

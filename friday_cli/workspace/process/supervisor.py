@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from ..sandbox import bubblewrap, landlock, seatbelt
+from ..sandbox import bubblewrap, landlock, seatbelt, system_call_filter
 from ..sandbox.call_guard import CallGuard
 from ..sandbox.plan import SandboxPlan
 from .linux import (
@@ -61,6 +61,7 @@ _IGNORED = [signal.SIGINT, *(n for n in signal.valid_signals() if signal.getsign
 def main(fd: int) -> None:
     """Serve requests from the socket `fd` until Friday closes its end."""
     gc.disable()
+    system_call_filter.prepare()
     gc.freeze()  # forked processes share memory that is not written to
     signal.pthread_sigmask(
         signal.SIG_SETMASK, []

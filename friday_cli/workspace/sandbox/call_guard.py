@@ -203,8 +203,8 @@ def _opened(fd: int) -> Iterator[int]:
 
 
 def _leader(thread: int) -> int:
-    with open(f"/proc/{thread}/status", encoding="ascii", errors="replace") as file:
-        return int(next(line for line in file if line.startswith("Tgid:")).split()[1])
+    with open(f"/proc/{thread}/status", "rb") as file:  # as text it would load a codec in the process of each command
+        return int(next(line for line in file if line.startswith(b"Tgid:")).split()[1])
 
 
 def _checked(result: int) -> int:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from . import SandboxKind
 
+_ONLY_NAME: int = getattr(os, "O_PATH", 0)
+"""Opens what a path leads to without reading or executing it (Linux)."""
 _LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets", "elsewhere")
 
 
@@ -82,14 +84,33 @@ class SandboxPlan(NamedTuple):
 
 def _existing(paths: Sequence[str]) -> tuple[str, ...]:
     """The paths that exist, with links followed."""
-    there = (os.path.realpath(path) for path in paths if os.path.lexists(path))
-    return tuple(dict.fromkeys(path for path in there if os.path.lexists(path)))
+    return tuple(dict.fromkeys(real for path in paths if (real := _real(path))))
+
+
+def _real(path: str) -> str:
+    """`path` with links followed, "" if it does not exist. A command has a hundred paths, so the kernel follows the links where it can."""
+    if _ONLY_NAME:
+        try:
+            fd = os.open(path, _ONLY_NAME | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except OSError:
+            fd = -1
+        try:
+            if fd >= 0 and (real := os.readlink(f"/proc/self/fd/{fd}")).startswith("/"):
+                return real if os.path.lexists(real) else ""
+        except OSError:
+            pass  # no /proc
+        finally:
+            if fd >= 0:
+                os.close(fd)
+    real = os.path.realpath(path)
+    return real if os.path.lexists(real) else ""
 
 
 def _resolved_parent(path: str) -> str:
     """`path` with links followed; if it does not exist, with the links of its parent followed, "" without a parent."""
-    real = os.path.realpath(path)
-    if os.path.lexists(real):
+    if real := _real(path):
         return real
     above = os.path.realpath(os.path.dirname(path))
     return os.path.join(above, os.path.basename(path)) if os.path.isdir(above) else ""

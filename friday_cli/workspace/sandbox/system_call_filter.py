@@ -14,6 +14,7 @@ import ctypes
 import errno
 import os
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 _PR_SET_SECCOMP, _MODE_FILTER, _PR_SET_NO_NEW_PRIVS = 22, 2, 38
@@ -165,19 +166,41 @@ _TABLES = {
 """By machine: its own system calls, and those of its 32-bit programs."""
 
 
+@lru_cache(1)
+def _machine() -> str:
+    return os.uname().machine
+
+
 def supported() -> bool:
     """Whether there is a filter for this machine."""
-    return os.uname().machine in _TABLES
+    return _machine() in _TABLES
 
 
 def own_calls() -> dict[int, _Numbers]:
     """The system calls of this machine by the architecture that a call names."""
-    return {numbers.architecture: numbers for numbers in _TABLES.get(os.uname().machine, ())}
+    return {numbers.architecture: numbers for numbers in _TABLES.get(_machine(), ())}
 
 
+def prepare() -> None:
+    """Make the filters of most commands, which processes that are forked then have."""
+    if supported():
+        as_bytes(network=False, read_only=False)
+        _guard_bytes(asks=True, handed=GuardedCalls(terminals=True))
+
+
+@lru_cache(8)
 def as_bytes(*, network: bool, read_only: bool) -> bytes:
     """The filter of this machine as the kernel reads it, empty without a table."""
-    steps = program(os.uname().machine, network=network, read_only=read_only) if supported() else []
+    return _encoded(program(_machine(), network=network, read_only=read_only)) if supported() else b""
+
+
+@lru_cache(8)
+def _guard_bytes(*, asks: bool, handed: GuardedCalls) -> bytes:
+    """As `as_bytes`, the filter of `guard_calls`."""
+    return _encoded(guard_program(_machine(), asks=asks, handed=handed))
+
+
+def _encoded(steps: list[_Step]) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
@@ -200,13 +223,12 @@ def guard_calls(handed: GuardedCalls) -> int:
     Raises OSError."""
     if not supported():
         return _unguarded(handed)
-    number = _TABLES[os.uname().machine][0].seccomp
+    number = _TABLES[_machine()][0].seccomp
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs")
     for flags in (_LISTENER | _WAIT_KILLABLE, _LISTENER, 0):
-        steps = guard_program(os.uname().machine, asks=bool(flags), handed=handed)
-        code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+        code = _guard_bytes(asks=bool(flags), handed=handed)
         text = ctypes.create_string_buffer(code, len(code))
         shape = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
         result: int = libc.syscall(number, _SET_FILTER, flags, shape)

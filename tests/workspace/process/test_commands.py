@@ -352,3 +352,16 @@ async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> N
     assert "MY_SETTING=kept" in ran.output
     assert "process.supervisor" in ran.output
     assert canary not in ran.output
+
+
+@pytest.mark.parametrize("given", ["/bin/given", ""])
+async def test_commands_have_a_shell_in_their_environment(root: Path, given: str) -> None:
+    """Without it bash looks up the user's, which takes longer than most commands."""
+    environ = {"PATH": os.environ["PATH"], **({"SHELL": given} if given else {})}
+    workspace = LocalWorkspace(root, CommandHost(environ=environ, keep=()))
+    ran = await run(
+        workspace, "tr '\\0' '\\n' </proc/$$/environ | grep ^SHELL= && test -x \"$SHELL\" -o -n '" + given + "'"
+    )
+    await workspace.close()
+    assert ran.exit_code == 0
+    assert not given or ran.output == f"SHELL={given}\n"

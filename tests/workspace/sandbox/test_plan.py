@@ -26,7 +26,10 @@ def test_links_are_resolved_and_missing_paths_omitted(tmp_path: Path) -> None:
     top = Path(os.path.realpath(tmp_path))
     (top / "real").mkdir()
     (top / "link").symlink_to("real")
-    paths = (str(top / "link"), str(top / "missing"))
+    (top / "dangling").symlink_to("gone")
+    (top / "around").symlink_to("around")
+    (top / "file").touch(0)
+    paths = (str(top / "link"), *(str(top / name) for name in ("missing", "dangling", "around/x", "file/x")))
     plan = PLAN._replace(
         write=paths, deny=paths, show=paths, freeze=(str(top / "link/x"), str(top / "no/x"))
     ).resolved()
