@@ -22,7 +22,7 @@ class _Family(HelpGroup):
     """The family; without arguments it shows the caps."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or ["show"])
+        return super().parse_args(ctx, args if args and args != ["--json"] else ["show", *args])
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -76,6 +76,8 @@ def set_(
         raise UsageError("Name a cap.", hint="`friday budget set --daily 20` lets all sessions use $20 a day.")
     asyncio.run(spending.set_caps(amounts, payer))
     show(as_json=False)
+    if payer and not any(payer in (row.service, row.key) for row in asyncio.run(spending.read()).keys):
+        output.remark(f"no service or key {payer!r} has paid this week; the cap holds if one of that name does.")
 
 
 def clear(

@@ -274,7 +274,7 @@ BASH_OUTPUT_TOOL = Tool(
     _output,
     TOOLS["bash_output"],
     args=JobOutputArguments,
-    title=lambda args: args.id,
+    title=lambda args: f"{args.id} until {args.until}" if args.until else args.id,
     description="New output of a background command, and whether it still runs. Use wait_s or until, do not poll.",
 )
 BASH_KILL_TOOL = Tool(

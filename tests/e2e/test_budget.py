@@ -37,7 +37,7 @@ MAP = (
 )
 
 
-def budget(friday: Friday, *argv: str) -> str:
+def budget(friday: Friday, *argv: str, err: str = "") -> str:
     ran = subprocess.run(
         [sys.executable, "-m", "friday_cli", "budget", *argv],
         env=friday.env,
@@ -46,6 +46,7 @@ def budget(friday: Friday, *argv: str) -> str:
         text=True,
         check=True,
     )
+    assert err in ran.stderr
     return ran.stdout
 
 
@@ -127,13 +128,13 @@ def test_an_assumed_price_is_that_of_the_dearest_model_of_the_vendor(friday: Fri
         assert "is unknown" in friday.json("go").document["error"]
         assert friday.json("go", "--assume-price").code == 0
         assert len(server.turns) == 1
-    (cap,) = json.loads(budget(friday, "show", "--json"))["caps"]
+    (cap,) = json.loads(budget(friday, "--json"))["caps"]
     assert cap["used"] > 0
 
 
 def test_a_cap_of_one_service_leaves_others_alone_and_agents_cannot_change_caps(friday: Friday) -> None:
     with friday.meets(lambda turn: Say("done", usage=REPLY), "chat", extra=PRICES):
-        budget(friday, "set", "--daily", "0.0001", "--for", "other")
+        budget(friday, "set", "--daily", "0.0001", "--for", "other", err="no service or key 'other' has paid")
         assert friday.json("go").code == 0
     for argv in (["set", "--daily", "5"], ["clear"]):
         ran = subprocess.run(

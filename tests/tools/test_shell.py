@@ -120,6 +120,7 @@ async def test_an_agent_waits_for_a_line_of_a_background_command(harness: ToolHa
     ended = await harness.text("bash_output", id="job-1", wait_s=20, until="never")
     os.close(fd)
     assert ended == "failed: disk\n[job-1 ended: exit 0]"
+    assert shell.BASH_OUTPUT_TOOL.title(shell.JobOutputArguments("job-1", until="Serv*port")) == "job-1 until Serv*port"
 
 
 async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(harness: ToolHarness) -> None:

@@ -178,7 +178,8 @@ class FleetApp(App[str]):
             self._question, self._since = shown, time.monotonic()
         text = 'No sessions. n starts one, or: friday ask -b "TASK"' if row is None else _about(row)
         if self._all and row is None:
-            text = "No session matches."
+            hidden = self.query_one(OptionList).option_count
+            text = "All of them have ended; e shows them." if hidden else "No session matches."
         self.query_one("#about Static", Static).update(Text(self._peeked or text))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:

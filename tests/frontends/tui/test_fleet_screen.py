@@ -150,7 +150,11 @@ async def test_a_peek_and_the_fold_of_what_has_ended() -> None:
         await pilot.press("e")
         await until(lambda: "1 session ended: e shows" in frame(app))
         assert "old thing" not in frame(app)
-        await pilot.press("escape", "r", *"fail", "enter")
+        await pilot.press("escape", "slash", *"old", "enter")
+        await until(lambda: "All of them have ended" in frame(app))
+        await pilot.press("slash", *["backspace"] * 3, *"nothing", "enter")
+        await until(lambda: "No session matches" in frame(app))
+        await pilot.press("slash", *["backspace"] * 7, "enter", "r", *"fail", "enter")
         await until(lambda: "It is not running." in said(app))
 
 

@@ -11,6 +11,7 @@ from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished
 from friday_cli.frontends.tui.loop import LoopPlan, read_plan
+from friday_cli.session import lists
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from tests.frontends.tui.chat import does, opened
 
@@ -44,6 +45,8 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
         texts = [item.text for item in chat.state.agents["a"].transcript if getattr(item, "role", "") == "user"]
     assert ["exit code: 1" in text for text in texts] == [True, True]
     assert "[round 2 of 20 of /loop]" in texts[1]
+    (row,) = await lists.sessions()
+    assert row.title.startswith("test -f ")
 
 
 @pytest.fixture(params=["bubblewrap", "landlock", "seatbelt"])
