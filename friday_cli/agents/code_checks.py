@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,7 @@ from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.tool_catalog import READ_FILE
-from friday_cli.workspace.checkpoints.write_hook import FileText
+from friday_cli.workspace.checkpoints.write_hook import ChangeWatch, FileText
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class CodeChecks:
         """Whether agents have the tool `code`."""
         self.off = False
         """Whether the person switched the checks off."""
+
+    @property
+    def watch(self) -> Callable[[LocalWorkspace], ChangeWatch] | None:
+        """Makes what tells it of the changes in a workspace; None if they are not reported."""
+        return partial(WorkspaceWatch, self) if self.settings.report != "off" else None
 
     @property
     def servers(self) -> LanguageServers:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli.core.protocol.errors import FileError, FridayError, ToolError
+from friday_cli.core.protocol.errors import FileError, ToolError
 from friday_cli.extensions import trust
+from friday_cli.workspace.checkpoints.write_hook import FirstChange
 from friday_cli.workspace.local import LocalWorkspace
 
 if TYPE_CHECKING:
@@ -23,24 +22,27 @@ AFTER_CHANGES = "what it runs is not checked, and agents changed files since you
 
 class ProjectPrograms:
     """The programs of the project `project`, which work in `workspace`. `apart`: its files are not in the folder of agents.
-    `unconfined`: the person switched the sandbox off."""
+    `unconfined`: the person switched the sandbox off. `first_change` is that of agents in `workspace`."""
 
     def __init__(
-        self, project: trust.Trust, workspace: LocalWorkspace, env: Mapping[str, str], *, apart: bool, unconfined: bool
+        self,
+        project: trust.Trust,
+        workspace: LocalWorkspace,
+        env: Mapping[str, str],
+        *,
+        unconfined: bool,
+        apart: bool = False,
+        first_change: FirstChange | None = None,
     ) -> None:
         self.project, self.workspace, self.env = project, workspace, env
-        self.apart, self.unconfined = apart, unconfined
+        self.apart, self.unconfined, self._first_change = apart, unconfined, first_change
 
-    def watch(self, hooks: Sequence[Hook], servers: Sequence[ServerEntry]) -> None:
-        """If a program may not run after a change by an agent, remember the first change for the next session."""
-        if not self.project.ok or self.apart or self.project.stale:
+    def begin(self, hooks: Sequence[Hook], servers: Sequence[ServerEntry]) -> None:
+        """These run in a session. If one may not run after a change by an agent, the first change is reported."""
+        if self._first_change is None or not self.project.ok or self.apart or self.project.stale:
             return
         if any(self._needs_unchanged(hook) for hook in hooks) or any(map(self._is_unchecked, servers)):
-            self.workspace.write_hook.before_agents_change = self._remember
-
-    async def _remember(self) -> None:
-        with suppress(FridayError, OSError):  # then this session still knows it
-            await asyncio.to_thread(trust.agents_changed_files, self.project.root, self.env)
+            self._first_change.must_be_reported()
 
     def hook_refused(self, hook: Hook, workspace: LocalWorkspace) -> str:
         """Why a hook may not run now, "" if it may. Blocks."""

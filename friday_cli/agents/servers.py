@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def open_servers(
     from .server_effects import ServerEffects
 
     known = programs()
-    known.watch((), entries)
+    known.begin((), entries)
     reporting: set[asyncio.Task[None]] = set()
 
     async def write(text: str) -> None:
@@ -80,11 +81,9 @@ def server_starter(
             data=data,
             writes=tuple(workspace.root / path for path in entry.writes) if entry.of_project else None,
         )
-        if effects is None:
-            return await workspace.serve(program, f"mcp {entry.name}")
-        await effects.begun(entry)
-        server = await workspace.serve(program, f"mcp {entry.name}")
-        server.ended = lambda: effects.ended(entry)
-        return server
+        if effects is not None:
+            await effects.begun(entry)
+        ended = None if effects is None else partial(effects.ended, entry)
+        return await workspace.serve(program, f"mcp {entry.name}", ended=ended)
 
     return start

@@ -163,7 +163,7 @@ async def _run(context: ProjectContext, hooks: list[Hook], text: dict[str, Any])
     policy = sandbox_policy(context.settings, choice, os.environ)
     workspace = LocalWorkspace(working_folder(), CommandHost(sandbox=policy))
     unconfined = kind == "none"
-    programs = ProjectPrograms(context.trust_status, workspace, os.environ, apart=False, unconfined=unconfined)
+    programs = ProjectPrograms(context.trust_status, workspace, os.environ, unconfined=unconfined)
     processes = HookProcesses(os.environ, programs)
     found = []
     try:

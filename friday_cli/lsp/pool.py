@@ -155,11 +155,10 @@ class RunningServer:
         program = self._program()
         leave = await self._pool.room_for(self)
         try:
-            stream = self._stream = await self._host.serve(program, f"lsp {self.name}")
+            stream = self._stream = await self._host.serve(program, f"lsp {self.name}", ended=leave)
         except BaseException:
             await leave()
             raise
-        stream.ended = leave
         try:
             self._server = await LanguageServer.start(stream, self.found)
         except NotKnown as error:

@@ -46,7 +46,8 @@ from friday_cli.store.store import Store
 from friday_cli.system.git_head import branch
 from friday_cli.system.paths import config_dir, data_dir, text_of
 from friday_cli.tools.delegate.report import agent_summary
-from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.checkpoints.write_hook import FirstChange
+from friday_cli.workspace.local import ChangeObservers, LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.process.environment import nesting_depth
@@ -91,6 +92,7 @@ class _Builder:
         self._notes: list[str] = []
         self._problems: list[str] = []
         self._log, self._id = self.storage.log, owned.id
+        self._first_change = FirstChange(partial(trust.agents_changed_files, context.trust.root, context.env))
         self._mode = options.mode or context.settings.mode
 
     def built(self) -> SessionParts:
@@ -164,8 +166,9 @@ class _Builder:
             shown=tools.output_chars,
             sandbox=sandbox_policy(self._settings, self._context.sandbox, self._env),
         )
-        recorder = self._around.live(self._recorder)
-        return LocalWorkspace(self._context.cwd, host, extra=self._options.add_dirs, make_recorder=recorder)
+        recorder, watch = self._around.live(self._recorder), self.code.watch if self.code else None
+        changes = ChangeObservers(recorder, watch, self._first_change)
+        return LocalWorkspace(self._context.cwd, host, extra=self._options.add_dirs, changes=changes)
 
     def _recorder(self, files: WorkspaceFiles) -> CheckpointRecorder:
         """What saves the earlier contents of a workspace's files."""
@@ -180,7 +183,14 @@ class _Builder:
 
         context = self._context
         apart, unconfined = context.trust.root != context.root, self._settings.sandbox.kind == "none"
-        return ProjectPrograms(context.trust, self.workspace, self._env, apart=apart, unconfined=unconfined)
+        return ProjectPrograms(
+            context.trust,
+            self.workspace,
+            self._env,
+            unconfined=unconfined,
+            apart=apart,
+            first_change=self._first_change,
+        )
 
     # ---- what all agents share ------------------------------------------------------
 
@@ -198,7 +208,7 @@ class _Builder:
             return None
         from .language_servers import code_checks
 
-        return code_checks(context, self._log, self.workspace)
+        return code_checks(context, self._log)
 
     @cached_property
     def approvals(self) -> ApprovalQueue:

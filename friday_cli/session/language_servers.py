@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli.agents.code_checks import CodeChecks, WorkspaceWatch
+from friday_cli.agents.code_checks import CodeChecks
 from friday_cli.config import Settings
 from friday_cli.config.loader import text
 from friday_cli.core.eventlog.log import Log
@@ -56,7 +55,7 @@ def language_server_table(project: trust.Trust, env: Mapping[str, str]) -> Langu
     return read(tuple(files))
 
 
-def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> CodeChecks:
+def code_checks(context: OpenContext, log: Log) -> CodeChecks:
     """What says of the changes of a session what they did to the code, in a trusted folder."""
     settings = context.settings.lsp
 
@@ -72,10 +71,7 @@ def code_checks(context: OpenContext, log: Log, workspace: LocalWorkspace) -> Co
         return LanguageServers(table, settings, context.env, warn)
 
     has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
-    checks = CodeChecks(make, settings, warn, has_tool=has_tool)
-    if settings.report != "off":
-        workspace.watch_changes(partial(WorkspaceWatch, checks))
-    return checks
+    return CodeChecks(make, settings, warn, has_tool=has_tool)
 
 
 def _has_server(context: OpenContext) -> bool:

@@ -27,7 +27,7 @@ from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedC
 from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
 from friday_cli.workspace.checkpoints.restore_plan import RestorePlan, plan
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
-from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.local import ChangeObservers, LocalWorkspace
 
 from .file_recovery import recover_files
 from .rewind_result import Resolve, RewindPoint, RewindResult, What
@@ -293,9 +293,8 @@ async def without_agents(
     settings = config.load(project=None, flags={}, environ=os.environ if env is None else env).settings
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
     blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
-    workspace = LocalWorkspace(
-        Path(first.cwd), make_recorder=lambda files: CheckpointRecorder(blobs, None, log, label=files.label, most=most)
-    )
+    changes = ChangeObservers(lambda files: CheckpointRecorder(blobs, None, log, label=files.label, most=most))
+    workspace = LocalWorkspace(Path(first.cwd), changes=changes)
     try:
         recovered = []
         if owner is not None:

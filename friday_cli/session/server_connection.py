@@ -36,7 +36,7 @@ async def server_connection(
     workspace = LocalWorkspace(cwd, CommandHost(environ=env, sandbox=sandbox))
     try:
         project = await asyncio.to_thread(is_trusted, cwd, env=env)
-        programs = ProjectPrograms(project, workspace, env, apart=False, unconfined=sandbox is None)
+        programs = ProjectPrograms(project, workspace, env, unconfined=sandbox is None)
         host = ConnectionHost(server_starter(programs), roots=[cwd.as_uri()], report=report)
         connection = ServerConnection(entry, host)
         try:

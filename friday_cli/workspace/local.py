@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, ProgramResult, SandboxAccess
 
+from .checkpoints.write_hook import ChangeWatch, FirstChange, WriteHook
 from .local_files import WorkspaceFiles
 from .process.command_host import CommandHost
 from .process.output import LiveOutput, OverflowFolder, keep_output
 
 if TYPE_CHECKING:
     from .checkpoints.recorder import CheckpointRecorder
-    from .checkpoints.write_hook import ChangeWatch
     from .local_commands import LocalCommands
     from .process.piped import PipedProgram, PipedResult
     from .process.server import ServerProcess, ServerProgram
+
+
+class ChangeObservers(NamedTuple):
+    """What sees the changes of a workspace's files."""
+
+    make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None
+    """Called once, when it is first needed; returns what saves earlier contents of files."""
+    make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
+    """Makes what is told of the changes, also in each workspace that `LocalWorkspace.at` returns."""
+    first: FirstChange | None = None
+    """What is done before the first change by an agent."""
+
+
+UNOBSERVED = ChangeObservers()
 
 
 class LocalWorkspace(WorkspaceFiles):
@@ -32,17 +47,23 @@ class LocalWorkspace(WorkspaceFiles):
         host: CommandHost | None = None,
         *,
         extra: Sequence[Path] = (),
-        make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
+        changes: ChangeObservers = UNOBSERVED,
         away: Sequence[Path] = (),
         owner: LocalWorkspace | None = None,
     ) -> None:
-        """`make_recorder` is called once, when it is first needed, and returns what saves earlier contents of files. `owner`, whose
-        host it has, is set by `at`."""
+        """`owner`, whose host it has, is given by `at`."""
         self._host = CommandHost() if host is None else host
         self._sandbox = self._host.sandbox
         self.overflow: OverflowFolder = self._host.overflow
         """The folder for output that is too long for a result."""
-        super().__init__(root, extra, self.overflow, make_recorder, self._sandbox.readable if self._sandbox else None)
+        super().__init__(root, extra, self.overflow, self._sandbox.readable if self._sandbox else None)
+        self._changes = changes
+        self.write_hook = WriteHook(
+            self.root_of,
+            partial(changes.make_recorder, self) if changes.make_recorder else None,
+            changes.make_watch(self) if changes.make_watch else None,
+            changes.first,
+        )
         self.away: tuple[Path, ...] = tuple(away)
         """Agents' commands that name a folder in these are refused."""
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
@@ -52,8 +73,6 @@ class LocalWorkspace(WorkspaceFiles):
         self._owner = owner
         self.main_root: Path = owner.root if owner else self.root
         """The folder of the session: of a worktree, that of the workspace which made it."""
-        self._make_watch: Callable[[LocalWorkspace], ChangeWatch] | None = None
-        """Makes what is told of the changes in a sibling."""
         self._siblings: set[LocalWorkspace] = set()
         """The workspaces that `at` returned, which are closed with this one."""
         self._started: LocalCommands | None = None
@@ -64,15 +83,10 @@ class LocalWorkspace(WorkspaceFiles):
         """A workspace for the folder `root` that shares the host with this one, and is closed with it. Its commands do not get the
         variables that point git to another repository. Raises UsageError if `root` is not a folder."""
         owner = self._owner or self
-        sibling = LocalWorkspace(root, owner._host, away=away, owner=owner)
+        watched = ChangeObservers(make_watch=owner._changes.make_watch)
+        sibling = LocalWorkspace(root, owner._host, changes=watched, away=away, owner=owner)
         owner._siblings.add(sibling)
-        if owner._make_watch is not None:
-            sibling.watch_changes(owner._make_watch)
         return sibling
-
-    def watch_changes(self, make: Callable[[LocalWorkspace], ChangeWatch]) -> None:
-        """From now on tell what `make` makes of the changes in this workspace, and in each that `at` returns."""
-        self._make_watch, self.write_hook.watch = make, make(self)
 
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)
@@ -112,9 +126,11 @@ class LocalWorkspace(WorkspaceFiles):
     ) -> BackgroundJob:
         return await self.commands.job(job_id, agent=agent, kill=kill, wait_s=wait_s, until=until)
 
-    async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
-        """Start a server, which `owner` names in `release`. Raises ToolError."""
-        return await self.commands.starter.serve(program, owner)
+    async def serve(
+        self, program: ServerProgram, owner: str, *, ended: Callable[[], Awaitable[None]] | None = None
+    ) -> ServerProcess:
+        """Start a server, which `owner` names in `release`; `ended` is called after it has ended. Raises ToolError."""
+        return await self.commands.starter.serve(program, owner, ended)
 
     async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
         """Run a program that reads a text and answers, as `CommandStarter.piped`. Raises ToolError."""

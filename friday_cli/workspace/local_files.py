@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
@@ -17,30 +16,23 @@ from .fs.roots import HINTS, Roots, reason
 from .fs.transaction import FILE, FileContent, FileWrite, apply_atomically
 from .process.output import OverflowFolder
 
-if TYPE_CHECKING:
-    from .checkpoints.recorder import CheckpointRecorder
-
 T = TypeVar("T")
 
 
 class WorkspaceFiles:
     """Files below `root` and the `extra` folders; long command output in `overflow` and what is below the
-    folders in `readable` can be read as well. `write_hook` runs around every change, with the recorder that `make_recorder`
-    returns when it is first needed. `written` maps paths to the sha256 of what was last written there. Raises UsageError for a folder that does not exist."""
+    folders in `readable` can be read as well. `written` maps paths to the sha256 of what was last written there. Raises UsageError for a folder that does not exist."""
+
+    write_hook: WriteHook
+    """It runs around every change."""
 
     def __init__(
-        self,
-        root: Path,
-        extra: Sequence[Path],
-        overflow: OverflowFolder,
-        make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
-        readable: list[Path] | None = None,
+        self, root: Path, extra: Sequence[Path], overflow: OverflowFolder, readable: list[Path] | None = None
     ) -> None:
         self.readable: list[Path] = [] if readable is None else readable
         self._allowed = Roots(root, extra, lambda: (*([overflow.path] if overflow.path else ()), *self.readable))
         self.root = self._allowed.root
         self.roots = self._allowed.all
-        self.write_hook = WriteHook(self.root_of, partial(make_recorder, self) if make_recorder else None)
         self.written: dict[str, str] = {}
 
     def resolve(self, path: str, *, write: bool = False) -> Path:

@@ -23,7 +23,7 @@ from friday_cli.workspace.checkpoints.blobs import Blobs
 from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
 from friday_cli.workspace.checkpoints.scan import SnapshotLimits
 from friday_cli.workspace.checkpoints.snapshot import Snapshot
-from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.local import ChangeObservers, LocalWorkspace
 
 NAMES = ("a", "b", "dir/c")
 name = st.sampled_from(NAMES)
@@ -58,7 +58,7 @@ class CheckpointedFolder:
         self.log = Log(self.journal)
         blobs = Blobs(self.folder / "kept", most=10**9)
         self.base = Snapshot([self.root], self.folder / "base/files", SnapshotLimits())
-        self.workspace = LocalWorkspace(self.root, make_recorder=lambda files: self.recorder)
+        self.workspace = LocalWorkspace(self.root, changes=ChangeObservers(lambda files: self.recorder))
         self.recorder = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
         self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace)
 

@@ -102,7 +102,7 @@ def make_hooks(
         cost = None if None in prices else sum(price for price in prices if price is not None)
         return {"agents": len(prices), "max_cost": cost, "usual": [as_json(forecast) for forecast in usual]}
 
-    programs.watch(hooks, ())
+    programs.begin(hooks, ())
     processes = HookFunctions(functions, HookProcesses(programs.env, programs))
     inputs = HookInputs(session.id, lambda: workspace.overflow.folder() / "hooks")
     runner = HookRunner([*hooks, *functions], processes, inputs, session.log)

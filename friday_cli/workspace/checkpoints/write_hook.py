@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from friday_cli.core.protocol.agent_path import PERSON
-from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.text.untrusted import neutralize_line
 
 from ..fs.transaction import FileContent, PendingChange
@@ -39,12 +39,35 @@ class ChangeWatch(Protocol):
         """`agent` changed these files, which had these texts before."""
 
 
+class FirstChange:
+    """The first change of files by an agent. `report` is called in a thread before it, if it must be reported."""
+
+    def __init__(self, report: Callable[[], object]) -> None:
+        self._report = report
+        self._reported = False
+
+    def must_be_reported(self) -> None:
+        """Another session must know of it."""
+        self._reported = True
+
+    async def begins(self) -> None:
+        """An agent is about to make it."""
+        if self._reported:
+            with suppress(FridayError, OSError):  # then this session still knows it
+                await asyncio.to_thread(self._report)
+
+
 class WriteHook:
     """Runs around every change of a workspace's files, so that a recorder can save their content first. `make_recorder` makes
-    it when it is first needed (None: nothing is saved). `root_of` returns the root that contains a path."""
+    it when it is first needed (None: nothing is saved). `root_of` returns the root that contains a path. `watch` is told of the
+    changes, `first` of the first one by an agent."""
 
     def __init__(
-        self, root_of: Callable[[Path], Path | None], make_recorder: Callable[[], CheckpointRecorder] | None = None
+        self,
+        root_of: Callable[[Path], Path | None],
+        make_recorder: Callable[[], CheckpointRecorder] | None = None,
+        watch: ChangeWatch | None = None,
+        first: FirstChange | None = None,
     ) -> None:
         self._root_of = root_of
         self._make_recorder = make_recorder
@@ -54,16 +77,14 @@ class WriteHook:
         self._closed = False
         self.agents_changed = False
         """Whether an agent changed files, or ran a command that could."""
-        self.before_agents_change: Callable[[], Awaitable[object]] | None = None
-        """Awaited before the first such change."""
-        self.watch: ChangeWatch | None = None
+        self._watch, self._first = watch, first
 
     async def note(self, agent: str) -> None:
         """Call before `agent` changes files, or after a server did for it; "" and `PERSON` are the user."""
         if agent not in ("", PERSON) and not self.agents_changed:
             self.agents_changed = True
-            if self.before_agents_change is not None:
-                await self.before_agents_change()
+            if self._first is not None:
+                await self._first.begins()
 
     @property
     def recorder(self) -> CheckpointRecorder | None:
@@ -86,11 +107,11 @@ class WriteHook:
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
         """Save the content of these files before the block changes them; one block at a time."""
         await self.note(agent)
-        texts = {} if self.watch is None else await self.watch.before(agent, [path for path, _ in changes])
+        texts = {} if self._watch is None else await self._watch.before(agent, [path for path, _ in changes])
         async with self._saved(agent, changes):
             yield
-        if self.watch is not None and texts:
-            await self.watch.changed(agent, texts)
+        if self._watch is not None and texts:
+            await self._watch.changed(agent, texts)
 
     @asynccontextmanager
     async def _saved(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
@@ -136,9 +157,9 @@ class WriteHook:
         for command in (*running, *ended):
             command.add_effects(effects)
             command.open = command not in ended
-        if self.watch is not None and self.recorder is not None:
+        if self._watch is not None and self.recorder is not None:
             for command in ended:
-                await self.watch.changed(command.agent, await asyncio.to_thread(self._texts_before, command))
+                await self._watch.changed(command.agent, await asyncio.to_thread(self._texts_before, command))
 
     def _texts_before(self, command: ObservedWork) -> dict[Path, FileText]:
         """The texts that the files had which a command changed."""

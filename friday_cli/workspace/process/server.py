@@ -74,17 +74,25 @@ class Pipes:
 class ServerProcess:
     """A running server. Make one with `connect`."""
 
-    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        process: Process,
+        reader: asyncio.StreamReader,
+        errors: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        transports: Sequence[asyncio.BaseTransport],
+        ended: Callable[[], Awaitable[None]] | None,
+    ) -> None:
         self._process, self._reader, self._writer = process, reader, writer
         self._errors = HeadTailBuffer(0, ERRORS)
-        self._transports: list[asyncio.BaseTransport] = []
-        self._listening: asyncio.Task[None] | None = None
-        self.ended: Callable[[], Awaitable[None]] | None = None
-        """Called after it has ended."""
+        self._transports, self._ended = transports, ended
+        self._listening = asyncio.create_task(self._listen(errors))
 
     @classmethod
-    async def connect(cls, process: Process, pipes: Pipes) -> ServerProcess:
-        """The server behind our ends of `pipes`."""
+    async def connect(
+        cls, process: Process, pipes: Pipes, ended: Callable[[], Awaitable[None]] | None
+    ) -> ServerProcess:
+        """The server behind our ends of `pipes`. `ended` is called after it has ended."""
         loop = asyncio.get_running_loop()
         readers, transports = [], []
         for fd in pipes.ours[:2]:
@@ -95,10 +103,9 @@ class ServerProcess:
             transports.append(transport)
         input_file = os.fdopen(pipes.ours[2], "wb", buffering=0)
         sending, protocol = await loop.connect_write_pipe(FlowControlMixin, input_file)
-        server = cls(process, readers[0], asyncio.StreamWriter(sending, protocol, None, loop))
-        server._transports += transports
-        server._listening = asyncio.create_task(server._listen(readers[1]))
-        return server
+        return cls(
+            process, readers[0], readers[1], asyncio.StreamWriter(sending, protocol, None, loop), transports, ended
+        )
 
     @property
     def exit_code(self) -> int | None:
@@ -156,13 +163,12 @@ class ServerProcess:
         with contextlib.suppress(TimeoutError, ToolError):
             await asyncio.wait_for(self._process.wait(), close_s)
         await self._process.end()
-        if self._listening is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listening, END_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._listening, END_S)
         for transport in self._transports:
             transport.close()
-        if self.ended is not None:
-            await self.ended()
+        if self._ended is not None:
+            await self._ended()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(READ):

@@ -139,14 +139,16 @@ class CommandStarter:
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
         return ProgramResult(code, printed, errors.text(), timed_out, cut)
 
-    async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
-        """Start a server, which `owner` names in `end`. Raises ToolError."""
+    async def serve(
+        self, program: ServerProgram, owner: str, ended: Callable[[], Awaitable[None]] | None
+    ) -> ServerProcess:
+        """Start a server, which `owner` names in `end`; `ended` is called after it has ended. Raises ToolError."""
         from .server import Pipes, ServerProcess  # few sessions have servers
 
         request = await asyncio.to_thread(self._server_request, program)
         pipes = Pipes()
         process = await self._with_pipes(owner, pipes)
-        server = await ServerProcess.connect(process, pipes)
+        server = await ServerProcess.connect(process, pipes, ended)
         await process.begin(request)
         return server
 
