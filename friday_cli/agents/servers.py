@@ -27,20 +27,16 @@ PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
 
 
 def open_servers(
-    entries: Sequence[ServerEntry], programs: Callable[[], ProjectPrograms], log: Log, *, output_chars: int
-) -> ServerPool | None:
-    """The servers of a session, None if it has none. `programs` says which of a project's may be started. Nothing is started or
-    connected."""
-    if not any(entry.enabled for entry in entries):
-        return None
+    entries: Sequence[ServerEntry], programs: ProjectPrograms, log: Log, *, output_chars: int
+) -> ServerPool:
+    """The servers of a session. `programs` says which of a project's may be started. Nothing is started or connected."""
     from friday_cli.mcp.catalog import CatalogCache  # most sessions have no servers
     from friday_cli.mcp.connection import ConnectionHost
     from friday_cli.mcp.pool import ServerPool
 
     from .server_effects import ServerEffects
 
-    known = programs()
-    known.begin((), entries)
+    programs.begin((), entries)
     reporting: set[asyncio.Task[None]] = set()
 
     async def write(text: str) -> None:
@@ -52,10 +48,10 @@ def open_servers(
         reporting.add(task)
         task.add_done_callback(reporting.discard)
 
-    roots = [root.as_uri() for root in known.workspace.roots]
-    effects = ServerEffects(known.workspace, report)
-    host = ConnectionHost(server_starter(known, effects), roots=roots, report=report, observed=effects.observed)
-    return ServerPool(entries, host, CatalogCache(known.env), output_chars=output_chars)
+    roots = [root.as_uri() for root in programs.workspace.roots]
+    effects = ServerEffects(programs.workspace, report)
+    host = ConnectionHost(server_starter(programs, effects), roots=roots, report=report, observed=effects.observed)
+    return ServerPool(entries, host, CatalogCache(programs.env), output_chars=output_chars)
 
 
 def server_starter(

@@ -10,7 +10,7 @@ import msgspec
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.eventlog.notices import NOTE, PromptNotes
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, SubAgentsChosen
 from friday_cli.core.subagents.node import SubagentTask
@@ -51,7 +51,7 @@ class SubAgentChoice:
         profiles: Profiles,
         main: Profile | None,
         settings: DelegationSettings,
-        notes: list[str],
+        notes: PromptNotes,
         chosen: Sequence[str] | None,
         log: Log,
     ) -> None:
@@ -83,7 +83,7 @@ class SubAgentChoice:
 
     def _announce(self) -> None:
         listed = ", ".join(self.chosen) or "none"
-        self._notes.append(f"{NOTE} The user chose the sub-agents that you may delegate to now: {listed}.")
+        self._notes.add(f"{NOTE} The user chose the sub-agents that you may delegate to now: {listed}.")
 
     def profile_to_start(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""

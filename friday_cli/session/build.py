@@ -27,10 +27,10 @@ from friday_cli.agents.spawn_estimates import SpawnEstimates, no_past_runs
 from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
 from friday_cli.agents.surroundings import Surroundings
 from friday_cli.agents.worktree_changes import WorktreeChanges
-from friday_cli.core.agent.agent import Hooks, Policy, Services
+from friday_cli.core.agent.agent import Hooks, Services
 from friday_cli.core.eventlog.log import Log, MemoryJournal
+from friday_cli.core.eventlog.notices import PromptNotes
 from friday_cli.core.eventlog.rewind_marks import left_behind
-from friday_cli.core.limits import retry
 from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.decision import Mode
@@ -44,15 +44,14 @@ from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
 from friday_cli.system.git_head import branch
-from friday_cli.system.paths import config_dir, data_dir, text_of
+from friday_cli.system.paths import data_dir, text_of
 from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.checkpoints.write_hook import FirstChange
 from friday_cli.workspace.local import ChangeObservers, LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.command_host import CommandHost
-from friday_cli.workspace.process.environment import nesting_depth
 
-from .open_context import OpenContext, Options
+from .open_context import OpenContext, Options, policy_of
 from .parts import SessionParts, SessionStorage
 from .permissions import SessionPermissions
 from .resume import EventHistory
@@ -89,7 +88,7 @@ class _Builder:
     def __init__(self, options: Options, context: OpenContext, history: EventHistory, owned: OwnedSession) -> None:
         self._options, self._context, self._history, self._owned = options, context, history, owned
         self._settings, self._env, self._around = context.settings, context.env, options.surroundings
-        self._notes: list[str] = []
+        self._notes = PromptNotes()
         self._problems: list[str] = []
         self._log, self._id = self.storage.log, owned.id
         self._first_change = FirstChange(partial(trust.agents_changed_files, context.trust.root, context.env))
@@ -123,7 +122,8 @@ class _Builder:
         """Where the session is kept, with what sees each event before it is written."""
         owned, options, history = self._owned, self._options, self._history
         taint = taint_of(history)
-        telemetry = telemetry_of(self._env, owned.id, history, self._problems)
+        telemetry, wrong = telemetry_of(self._env, owned.id, history)
+        self._problems += wrong
         ledger = owned.store.spending.ledger(owned.id, self._settings.budget.on_cap, options.now)
         log = Log(
             self._around.live(owned.store.journal(owned.id, ledger)) or MemoryJournal(history.envelopes),
@@ -158,23 +158,11 @@ class _Builder:
     @cached_property
     def workspace(self) -> LocalWorkspace:
         """The folder of the session on this machine."""
-        store, tools = self._owned.store, self._settings.tools
-        host = CommandHost(
-            overflow_folder=None if store.in_memory else data_dir(self._env) / "spill" / self._id,
-            environ=self._env,
-            keep=tools.env_allow,
-            shown=tools.output_chars,
-            sandbox=sandbox_policy(self._settings, self._context.sandbox, self._env),
-        )
-        recorder, watch = self._around.live(self._recorder), self.code.watch if self.code else None
+        host = _host(self._context, None if self._owned.store.in_memory else self._id)
+        recorder = self._around.live(partial(_recorder, self._settings, self._log, self._id, self._env))
+        watch = self.code.watch if self.code else None
         changes = ChangeObservers(recorder, watch, self._first_change)
         return LocalWorkspace(self._context.cwd, host, extra=self._options.add_dirs, changes=changes)
-
-    def _recorder(self, files: WorkspaceFiles) -> CheckpointRecorder:
-        """What saves the earlier contents of a workspace's files."""
-        from .checkpoint_recorder import recorder_of
-
-        return recorder_of(files, self._settings, self._log, self._id, self._env)
 
     @cached_property
     def programs(self) -> ProjectPrograms:
@@ -216,14 +204,14 @@ class _Builder:
         return ApprovalQueue(
             self._log,
             interactive=self._options.attended,
-            on_rule_granted=lambda rule, scope: self.permissions.grant(rule, scope),
-            on_mode_chosen=lambda mode: self.permissions.set_mode(mode),
+            on_rule_granted=self.permissions.grant,
+            on_mode_chosen=self.permissions.set_mode,
         )
 
     @cached_property
     def permissions(self) -> SessionPermissions:
         """The mode and the rules as the person changes them."""
-        return SessionPermissions(self.rules, self._log, self._notes, self.approvals, self._context.project_servers)
+        return SessionPermissions(self.rules, self._log, self._notes, self._context.project_servers)
 
     @cached_property
     def estimates(self) -> SpawnEstimates:
@@ -234,11 +222,8 @@ class _Builder:
     def _hooks(self, after_calls: Hooks | None) -> Hooks | None:
         """The hooks of the session. Without a file or a program that has some, nothing is loaded. `after_calls` answers in place of
         those that run after calls."""
-        project, program, claude = self._context.trust, self._options.program, self._settings.hooks.claude
-        names = trust.HOOK_FILES if claude else trust.HOOK_FILES[:1]
-        own = (config_dir(self._env) / "hooks.json").is_file()
-        files = own or (project.ok and any(name in project.files for name in names))
-        if not files and (program is None or not (program.hooks or program.can_use)):
+        program, claude = self._options.program, self._settings.hooks.claude
+        if not self._context.has_hook_files and (program is None or not (program.hooks or program.can_use)):
             return None
         from friday_cli.agents.hooks.setup import HookedSession, make_hooks
 
@@ -255,7 +240,7 @@ class _Builder:
             self._log,
             self.approvals,
             self.workspace,
-            _policy(options, self._settings, env),
+            policy_of(options, self._settings, env),
             options.rng,
             self.storage.taint,
             ledger=live(self.storage.ledger),
@@ -272,6 +257,9 @@ class _Builder:
     def shared(self) -> SharedResources:
         """What agents and their tools are made from."""
         context, services, chars = self._context, self.services, self._settings.tools.output_chars
+        servers = None
+        if any(entry.enabled for entry in context.servers):
+            servers = open_servers(context.servers, self.programs, self._log, output_chars=chars)
         return SharedResources(
             services=services,
             isolation=_isolation(context, services, self._around, self._id),
@@ -281,7 +269,7 @@ class _Builder:
             skills=SessionSkills(context.skills, services, context.profiles, self.workspace),
             estimates=self.estimates,
             code=self.code,
-            servers=open_servers(context.servers, lambda: self.programs, self._log, output_chars=chars),
+            servers=servers,
         )
 
     # ---- the agents -----------------------------------------------------------------
@@ -342,6 +330,27 @@ class _Builder:
         )
 
 
+def _host(context: OpenContext, session: str | None) -> CommandHost:
+    """How commands start. `session` has a folder for long output."""
+    tools, env = context.settings.tools, context.env
+    return CommandHost(
+        overflow_folder=data_dir(env) / "spill" / session if session else None,
+        environ=env,
+        keep=tools.env_allow,
+        shown=tools.output_chars,
+        sandbox=sandbox_policy(context.settings, context.sandbox, env),
+    )
+
+
+def _recorder(
+    settings: config.Settings, log: Log, session: str, env: Mapping[str, str], files: WorkspaceFiles
+) -> CheckpointRecorder:
+    """What saves the earlier contents of a workspace's files."""
+    from .checkpoint_recorder import recorder_of
+
+    return recorder_of(files, settings, log, session, env)
+
+
 def _isolation(context: OpenContext, services: Services, around: Surroundings, session: str) -> WorktreeIsolation:
     """What gives agents worktrees of their own."""
     include, env = context.settings.agents.delegation.worktree_include, context.env
@@ -372,23 +381,3 @@ def _environment(
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
     )
-
-
-def _policy(options: Options, settings: config.Settings, env: Mapping[str, str]) -> Policy:
-    delegation = settings.agents.delegation
-    return Policy(
-        compact_at=settings.context.compact_at,
-        max_depth=max(0, delegation.max_depth - nesting_depth(env)),
-        max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
-        offline_s=_offline_s(options, settings),
-        keep_warm_s=settings.context.keep_warm,
-        patient=settings.limits.on_limit == "wait",
-    )
-
-
-def _offline_s(options: Options, settings: config.Settings) -> float:
-    """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
-    default."""
-    usual = retry.OFFLINE_S
-    return max(usual if options.attended else 0.0, settings.limits.timeout or usual)

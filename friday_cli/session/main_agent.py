@@ -87,8 +87,7 @@ class MainAgent:
             self._parts.rules.narrowed["the command"] = restriction.rules()
         if self._parts.shared.servers is not None:
             self._parts.shared.servers.person_wrote()
-        notes = list(self._parts.notes)
-        self._parts.notes.clear()
+        notes = self._parts.notes.take()
         body, schema = text, more.get("schema")
         accept: Callable[[str], str] = lambda answer: ""  # noqa: E731
         if schema is not None:
@@ -175,7 +174,7 @@ class MainAgent:
         elif result.files:
             names = ", ".join(neutralize_line(file.path) for file in result.files[:NAMED_FILES])
             more = " ..." if len(result.files) > NAMED_FILES else ""
-            self._parts.notes.append(
+            self._parts.notes.add(
                 f"{NOTE} The user restored earlier versions of these files: {names}{more}. Read them again before you use them."
             )
         await self._parts.storage.store.sync()

@@ -107,7 +107,7 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
         if not store.in_memory:
             notices += await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at)
         mode = parts.rules.effective_mode
-        await log_resumed(parts.tree.root, mode, history.records, log=log, notes=parts.notes)
+        parts.notes.add(*await log_resumed(parts.tree.root, mode, history.records, log))
         await shared.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, storage.id, text_of(context.cwd), __version__))
@@ -120,7 +120,7 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     if shared.services.hooks is not None:
         from friday_cli.agents.hooks.setup import announce
 
-        parts.notes.extend(await announce(shared.services.hooks, parts.tree, history.envelopes))
+        parts.notes.add(*await announce(shared.services.hooks, parts.tree, history.envelopes))
     if not store.in_memory:  # locks of a store in memory protect no other session
         settings = context.settings
         cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)

@@ -15,6 +15,8 @@ import msgspec
 from friday_cli import config
 from friday_cli.agents.caller import Caller
 from friday_cli.agents.surroundings import LIVE, Surroundings
+from friday_cli.core.agent.agent import Policy
+from friday_cli.core.limits import retry
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.permissions.decision import Mode
@@ -30,6 +32,7 @@ from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
 from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.system.project_search import left_out
+from friday_cli.workspace.process.environment import nesting_depth
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 from .mcp_settings import read_servers
@@ -114,6 +117,13 @@ class OpenContext(msgspec.Struct, frozen=True, eq=False):
     def project_servers(self) -> tuple[str, ...]:
         """The names of the MCP servers that the project brings."""
         return tuple(server.name for server in self.servers if server.of_project)
+
+    @property
+    def has_hook_files(self) -> bool:
+        """Whether the person or a trusted project has a file with hooks. Blocks."""
+        names = trust.HOOK_FILES if self.settings.hooks.claude else trust.HOOK_FILES[:1]
+        own = (config_dir(self.env) / "hooks.json").is_file()
+        return own or (self.trust.ok and any(name in self.trust.files for name in names))
 
 
 def _external_choice(options: Options, found: profiles.Profiles) -> models.ModelChoice | None:
@@ -239,3 +249,24 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
         notices=notices,
         servers=servers,
     )
+
+
+def policy_of(options: Options, settings: config.Settings, env: Mapping[str, str]) -> Policy:
+    """The settings of the engine."""
+    delegation = settings.agents.delegation
+    return Policy(
+        compact_at=settings.context.compact_at,
+        max_depth=max(0, delegation.max_depth - nesting_depth(env)),
+        max_concurrent=delegation.max_concurrent,
+        max_agents=delegation.max_agents,
+        offline_s=_offline_s(options, settings),
+        keep_warm_s=settings.context.keep_warm,
+        patient=settings.limits.on_limit == "wait",
+    )
+
+
+def _offline_s(options: Options, settings: config.Settings) -> float:
+    """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
+    default."""
+    usual = retry.OFFLINE_S
+    return max(usual if options.attended else 0.0, settings.limits.timeout or usual)

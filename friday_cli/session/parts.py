@@ -12,6 +12,7 @@ from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.sub_agents import SubAgentChoice
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.eventlog.log import Log
+from friday_cli.core.eventlog.notices import PromptNotes
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.subagents.tree import SubagentTree
@@ -55,8 +56,7 @@ class SessionParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     factory: AgentFactory
     rules: Rules
     permissions: SessionPermissions
-    notes: list[str]
-    """For the model, with the next prompt."""
+    notes: PromptNotes
     problems: list[str]
     """What was wrong while the parts were made, for the person."""
     sub_agents: SubAgentChoice

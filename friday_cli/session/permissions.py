@@ -7,13 +7,12 @@ from collections.abc import Collection
 
 from friday_cli.agents.system_prompt import mode_message
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.permissions.approvals import ApprovalQueue
+from friday_cli.core.eventlog.notices import PromptNotes
 from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import ModeChanged, Notice, RuleAdded, RuleRemoved
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.server_calls import server_of
 
 ALLOW = "permissions.allow"
@@ -21,17 +20,13 @@ ALLOW = "permissions.allow"
 
 
 class SessionPermissions:
-    """Changes hold for all agents, from the next tool call on. `notes` are for the main agent with its next message.
-    `approvals` are the open questions. `foreign`: MCP servers of the project, for whose tools no rule is kept: another
-    project's server may have the name."""
+    """Changes hold for all agents, from the next tool call on; open questions are answered by `ApprovalQueue`. `foreign`: MCP servers of the
+    project, for whose tools no rule is kept: another project's server may have the name."""
 
-    def __init__(
-        self, rules: Rules, log: Log, notes: list[str], approvals: ApprovalQueue, foreign: Collection[str] = ()
-    ) -> None:
+    def __init__(self, rules: Rules, log: Log, notes: PromptNotes, foreign: Collection[str] = ()) -> None:
         self._rules = rules
         self._log = log
         self._notes = notes
-        self._approvals = approvals
         self._foreign = foreign
 
     @property
@@ -40,19 +35,10 @@ class SessionPermissions:
         return self._rules.effective_mode
 
     async def set_mode(self, mode: Mode) -> None:
-        """Change the mode and tell the main agent. Open questions that the new mode would not ask are answered with yes, which
-        a notice says."""
+        """Change the mode and tell the main agent. For a person use `ApprovalQueue.choose_mode`."""
         self._rules.mode = mode
-        self._notes.append(mode_message(mode))
+        self._notes.add(mode_message(mode))
         await self._log.emit("a", ModeChanged(mode))
-        if answered := await self._approvals.answer_passing(f"passes in mode {mode}"):
-            what = pluralize(len(answered), "open question")
-            await self._log.emit("a", Notice(f"Mode {mode}: answered {what} with yes.", "info"))
-
-    def explain(self, ask_id: str) -> list[str]:
-        """What an open permission request is about: what would run, what it reaches, which rule or mode asked. Lines of
-        untrusted text; none if it is no longer open."""
-        return self._approvals.explain(ask_id)
 
     def rules(self) -> list[Rule]:
         """The rules of the settings, of the command line and of this session."""

@@ -49,12 +49,10 @@ class EventHistory:
             self.records = replay(self.envelopes, report_from_log)
 
 
-async def log_resumed(
-    root: Agent, mode: Mode, records: Mapping[str, AgentRecord], *, log: Log, notes: list[str]
-) -> None:
-    """Log what is new for the main agent of a resumed session: the results that it was never told, and another model. `notes` gets
+async def log_resumed(root: Agent, mode: Mode, records: Mapping[str, AgentRecord], log: Log) -> list[str]:
+    """Log what is new for the main agent of a resumed session: the results that it was never told, and another model. Returns
     what its model must know; `mode` is the one in which it goes on."""
-    record = records["a"]
+    record, notes = records["a"], list[str]()
     for other in records.values():
         if other.path != "a":
             for message in other.unreported + _unread_reports(other):
@@ -70,6 +68,7 @@ async def log_resumed(
             f"{NOTE} The process died while these sub-agents were running. Their work so far is kept. If you still need one, "
             f"continue it with {DELEGATE_TASK} and resume:\n{listed}"
         )
+    return notes
 
 
 def _unread_reports(record: AgentRecord) -> list[InboxMessage]:

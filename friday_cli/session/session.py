@@ -69,6 +69,7 @@ class Session:
         self.sandbox = parts.sandbox.kind
         self.kept = not parts.storage.store.in_memory
         self.permissions: SessionPermissions = parts.permissions
+        self.approvals = parts.shared.services.approvals
         self.sub_agents: SubAgentChoice = parts.sub_agents
         self.servers = parts.shared.servers
         self.code = parts.shared.code
@@ -232,11 +233,10 @@ class Session:
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
         """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open. An answer with a
         mode changes that first, which may answer other requests too."""
-        approvals = self._parts.shared.services.approvals
-        if isinstance(answer, ApprovalAnswer) and answer.mode and ask_id in approvals.pending:
-            await self.permissions.set_mode(answer.mode)
-            return await approvals.answer(ask_id, answer) or True
-        return await approvals.answer(ask_id, answer)
+        if isinstance(answer, ApprovalAnswer) and answer.mode and ask_id in self.approvals.pending:
+            await self.approvals.choose_mode(answer.mode)
+            return await self.approvals.answer(ask_id, answer) or True
+        return await self.approvals.answer(ask_id, answer)
 
     async def send(self, path: str, text: str, *, source: Source = "person") -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises UsageError if it is not running."""

@@ -29,21 +29,20 @@ def taint_of(history: EventHistory) -> TaintTracker:
 
 
 def telemetry_of(
-    env: Mapping[str, str], session: str, history: EventHistory, problems: list[str]
-) -> SessionTelemetry | None:
-    """What sends the spans of the session, if the environment asks for it. Otherwise nothing is loaded. What is wrong there is added to
-    `problems`."""
+    env: Mapping[str, str], session: str, history: EventHistory
+) -> tuple[SessionTelemetry | None, Sequence[str]]:
+    """What sends the spans of the session, if the environment asks for it, and what is wrong there. Otherwise nothing is loaded."""
     if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in env):
-        return None
+        return None, ()
     from friday_cli.telemetry.settings import read_settings
 
     settings, problem = read_settings(env)
-    problems += [problem] if problem else []
+    problems = (problem,) if problem else ()
     if settings is None:
-        return None
+        return None, problems
     from friday_cli.telemetry.session import SessionTelemetry
 
-    return SessionTelemetry(settings, session, history.envelopes)
+    return SessionTelemetry(settings, session, history.envelopes), problems
 
 
 def watcher(taint: TaintTracker, telemetry: SessionTelemetry | None) -> Callable[[Envelope], None]:

@@ -18,6 +18,7 @@ from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Agent, Policy
 from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
+from friday_cli.core.eventlog.notices import PromptNotes
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.permissions.rule import Rule, parse_rule
@@ -150,7 +151,7 @@ class Scene(RandomUser):
     def _session(self) -> Session:
         """The real session over the bench; what it needs of disk and settings is nothing here."""
         bench = self.bench
-        rules, notes = bench.root.rules, []
+        rules, notes = bench.root.rules, PromptNotes()
         nothing: Any = _Nothing()
         names: Any = SimpleNamespace(names=lambda: tuple(bench.profiles))
         chosen: Any = SimpleNamespace(chosen=tuple(bench.profiles))
@@ -181,7 +182,7 @@ class Scene(RandomUser):
             tree=bench.tree,
             factory=nothing,
             rules=rules,
-            permissions=SessionPermissions(rules, bench.log, notes, bench.services.approvals),
+            permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes,
             problems=[],
             sub_agents=chosen,

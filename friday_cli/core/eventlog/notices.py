@@ -72,6 +72,22 @@ def pending_end_notice(
     return ended(run, by_person=by_person)
 
 
+class PromptNotes:
+    """What the main agent must know with its next prompt."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def add(self, *texts: str) -> None:
+        """Tell it this, too."""
+        self._texts += texts
+
+    def take(self) -> list[str]:
+        """All of it, for the prompt that is sent now."""
+        taken, self._texts = self._texts, []
+        return taken
+
+
 def split_notes(message: Message) -> tuple[list[str], str]:
     """The notes that the harness put before the text of a person, without their mark, and that text."""
     texts = [part.text for part in message.parts if isinstance(part, Text)]

@@ -14,11 +14,13 @@ from ..protocol.errors import ToolError
 from ..protocol.events import (
     AnyEvent,
     AskWithdrawn,
+    Notice,
     PermissionAnswered,
     PermissionAsked,
     QuestionAnswered,
     QuestionAsked,
 )
+from ..protocol.format import pluralize
 from ..protocol.plan import PLAN_CHOICES, PLAN_MODES
 from .decision import Mode
 from .rule import Rule, RuleInput, parse_rule
@@ -63,7 +65,7 @@ class ApprovalQueue:
     """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
     Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
     stores a rule that a person allowed for longer than once; other open permissions that pass then are granted too.
-    `on_mode_chosen` gives the session the mode that a person chose with the answer to a plan."""
+    `on_mode_chosen` gives the session the mode that a person chose."""
 
     def __init__(
         self,
@@ -138,7 +140,8 @@ class ApprovalQueue:
         return passing
 
     def explain(self, ask_id: str) -> list[str]:
-        """What an open permission is about, in lines of untrusted text; none if it is not open or has no check."""
+        """What an open permission is about: what would run, what it reaches, which rule or mode asked. Lines of untrusted text; none
+        if it is not open or has no check."""
         check, reason = self._checks.get(ask_id, (None, ""))
         return check.explain(reason) if check is not None else []
 
@@ -156,8 +159,15 @@ class ApprovalQueue:
         the main agent's plan leads to holds when this returns. Raises ToolError when no person can answer."""
         answer = await self.question(path, call_id, plan, PLAN_CHOICES)
         if path == "a" and answer in PLAN_MODES:
-            await self._on_mode_chosen(PLAN_MODES[answer])
+            await self.choose_mode(PLAN_MODES[answer])
         return answer
+
+    async def choose_mode(self, mode: Mode) -> None:
+        """Give the session the mode that a person chose. Open permissions that pass in it are granted, which a notice says."""
+        await self._on_mode_chosen(mode)
+        if answered := await self.answer_passing(f"passes in mode {mode}"):
+            what = pluralize(len(answered), "open question")
+            await self._log.emit("a", Notice(f"Mode {mode}: answered {what} with yes.", "info"))
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
         """Answer an open question. False when it is not open or needs another kind of answer."""

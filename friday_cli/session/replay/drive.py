@@ -197,7 +197,8 @@ class _Process:
     def _start(self, session: Session, prompt: PersonPrompt) -> None:
         notes, text = split_notes(prompt.message)
         text, _, schema = text.partition(_SCHEMA)
-        self._parts.notes[:] = [f"{NOTE} {note}" for note in notes]
+        self._parts.notes.take()
+        self._parts.notes.add(*(f"{NOTE} {note}" for note in notes))
         more: dict[str, Any] = {"task": prompt.start.task, "images": images_of(prompt.message)}
         if schema:
             more["schema"] = msgspec.json.decode(schema)
@@ -210,7 +211,7 @@ class _Process:
                 case events.InboxMessage(text=text):
                     await session.send(act.path, text)
                 case events.ModeChanged(mode=mode):
-                    await session.permissions.set_mode(mode)  # type: ignore[arg-type]
+                    await session.approvals.choose_mode(mode)  # type: ignore[arg-type]
                 case events.Detached():
                     await session.detach(act.path)
                 case events.AgentFinished(stop_reason=why):

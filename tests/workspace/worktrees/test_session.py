@@ -269,7 +269,7 @@ async def test_the_question_to_a_person_lists_every_path(harness: Harness) -> No
 async def test_plan_mode_applies_nothing(harness: Harness) -> None:
     harness.plays({"a": [isolated(), DONE, applies(), DONE], "a.1": X_AND_Y})
     async with harness.after_run(mode="yolo") as session:
-        await session.permissions.set_mode("plan")
+        await session.approvals.choose_mode("plan")
         await session.prompt("apply")
         assert (await harness.results(session.id, "a"))[1][0] == "denied"
     assert "x" not in listing(harness.project)
