@@ -346,6 +346,6 @@ def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:
     """Says what is wrong with a result that must fit `schema`. Raises UsageError for an invalid schema."""
     if schema is None:
         return None
-    from .output_schema import checker  # most tasks have none
+    from .output_schema import shared_checker  # most tasks have none
 
-    return checker(schema)
+    return shared_checker(schema)

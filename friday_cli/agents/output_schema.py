@@ -65,6 +65,18 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
     return complaint
 
 
+_newest: tuple[dict[str, Any], Callable[[str], str]] | None = None
+"""The schema object that the newest agents share, as the items of a batch do, and its checker."""
+
+
+def shared_checker(schema: dict[str, Any]) -> Callable[[str], str]:
+    """`checker`, made once for one schema object."""
+    global _newest
+    if _newest is None or _newest[0] is not schema:
+        _newest = schema, checker(schema)
+    return _newest[1]
+
+
 def read_schema(text: str | None, option: str) -> dict[str, Any] | None:
     """The JSON Schema that is the value of `option`: its text, or a file. Raises UsageError."""
     if text is None:

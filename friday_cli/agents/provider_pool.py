@@ -33,6 +33,7 @@ class ProviderPool:
         self._choices: dict[Provider, models.ModelChoice] = {}
         self._wrap: Callable[[Provider], Provider] | None = None
         self._wrapped: dict[Provider, Provider] = {}
+        self._searching: dict[Provider, Provider | None] = {}
 
     def get(self, choice: models.ModelChoice, *, web_search: bool = False, tier: AskedTier | None = None) -> Provider:
         """The provider of a model; with `web_search` its service can search the web. `tier`: the service tier of its requests (None: that
@@ -139,10 +140,11 @@ class ProviderPool:
 
     def searching(self, provider: Provider) -> Provider | None:
         """The same model with the web search of its service; None if that has none."""
-        choice = self._choices.get(provider)
-        if choice is None or not models.can_search(choice, self._settings, env=self.env):
-            return None
-        return self.get(choice, web_search=True)
+        if provider not in self._searching:
+            choice = self._choices.get(provider)
+            can = choice is not None and models.can_search(choice, self._settings, env=self.env)
+            self._searching[provider] = self.get(choice, web_search=True) if choice is not None and can else None
+        return self._searching[provider]
 
 
 def require_price(provider: Provider, budget: Budget) -> None:

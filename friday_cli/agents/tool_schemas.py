@@ -24,11 +24,14 @@ class KeptSchemas:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._path = cache_dir(env) / "tool-schemas"
         self._schemas: dict[str, dict[str, Any]] | None = None
+        self._given: tuple[tool.Tool, ...] = ()
         self._newest: tuple[ToolSpec, ...] = ()
 
     def specs(self, tools: Iterable[tool.Tool]) -> tuple[ToolSpec, ...]:
         """What a model is told about `tools`, in their order."""
         given = tuple(tools)
+        if given and given == self._given:
+            return self._newest
         tools = tuple(one for one in given if one.schema is None)
         names = [f"{one.args.__module__}.{one.args.__qualname__}" for one in tools]
         if self._schemas is None:
@@ -42,9 +45,8 @@ class KeptSchemas:
         )
         if specs != self._newest:
             self._newest = specs
-        return (
-            self._newest
-        )  # the same object for agents with the same tools: what is derived from it is kept by identity
+        self._given = given
+        return self._newest  # the same for agents with the same tools: what is derived from it is kept by identity
 
     def _read(self) -> dict[str, dict[str, Any]]:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):

@@ -29,6 +29,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import wrap_untrusted
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.tools import delegate, task_result
 
@@ -84,8 +85,17 @@ class ModelSearchSource(ToolSource):
 class ProfileSelection(ToolSource):
     """Leaves the tools that the profile of the agent selects."""
 
+    def __init__(self) -> None:
+        self._newest: tuple[Profile, dict[str, Tool], dict[str, Tool]] | None = None
+        """The newest profile, the tools that it was given, and those that it selected."""
+
     def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
-        return tools if agent.profile is None else {name: tools[name] for name in agent.profile.select(tools)}
+        profile, newest = agent.profile, self._newest
+        if profile is None:
+            return tools
+        if newest is None or newest[0] is not profile or newest[1] != tools:
+            newest = self._newest = profile, tools, {name: tools[name] for name in profile.select(tools)}
+        return dict(newest[2])
 
 
 class ServerHelpers(ToolSource):
@@ -155,6 +165,9 @@ class DelegationSource(ToolSource):
 
     def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
         tree, targets = agent.tree, agent.targets
+        if not targets:
+            left_out = TOOLS.granted_by("sub_agents") - {MAP_TASKS}
+            return {name: tool for name, tool in tools.items() if name not in left_out}
         changes = WorktreeChanges(tree, self._isolation, self._services)
         host = SessionDelegation(tree, self._isolation, changes, self._limiter, self._settings, forecast=self._forecast)
         settings = delegate.DelegateSettings(
@@ -173,7 +186,7 @@ class DelegationSource(ToolSource):
             made += worktree.worktree_tools(changes)
         own = {tool.name: tool for tool in made}
         others = {name: tool for name, tool in tools.items() if name not in own}
-        return {**others, **own} if targets else others
+        return {**others, **own}
 
 
 class BatchSource(ToolSource):
@@ -189,10 +202,15 @@ class BatchSource(ToolSource):
 
 
 class ResultSource(ToolSource):
-    """The tool with which a sub-agent hands in its result."""
+    """The tool with which a sub-agent hands in its result. Those whose result may be any text share one."""
+
+    def __init__(self) -> None:
+        self._any_text = task_result.result_tool()
 
     def tools_for(self, agent: NewAgent, tools: dict[str, Tool]) -> dict[str, Tool]:
-        return tools if agent.inherited is None else {**tools, TASK_RESULT: task_result.result_tool(agent.check)}
+        if agent.inherited is None:
+            return tools
+        return {**tools, TASK_RESULT: task_result.result_tool(agent.check) if agent.check else self._any_text}
 
 
 class SkillSource:

@@ -121,8 +121,10 @@ def project(
 
 
 def _stored(db: sqlite3.Connection, key: int, envelope: Envelope, prefixes: StoredPrefixes) -> str:
-    event, body = envelope.event, _body(envelope.event)
-    return prefixes.body(db, key, envelope.seq or 0, body) if isinstance(event, events.Prefix) else body
+    event = envelope.event
+    if not isinstance(event, events.Prefix):
+        return _body(event)
+    return prefixes.known(event) or prefixes.body(db, key, envelope.seq or 0, event, _body(event))
 
 
 def _body(event: AnyEvent) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from friday_cli.core.protocol.events import Prefix
+
 _MARK = b'{"kind":"prefix","again":true'
 _SYSTEM = -1
 """In the place of a tool's number: the system text."""
@@ -22,9 +24,15 @@ class StoredPrefixes:
     def __init__(self) -> None:
         self._places: dict[bytes, tuple[int, int]] | None = None
         """The number of the event, and that of the tool in it, by content."""
+        self._again: tuple[Prefix, str] | None = None
+        """The newest prefix that only names rows, and what is stored for it: one like it gets the same."""
 
-    def body(self, db: sqlite3.Connection, key: int, seq: int, body: str) -> str:
-        """What is stored for the prefix of event number `seq` with the JSON `body`; `key` is that of the session's row."""
+    def known(self, prefix: Prefix) -> str | None:
+        """What is stored for a prefix like the one before; None for another one."""
+        return self._again[1] if self._again is not None and self._again[0] == prefix else None
+
+    def body(self, db: sqlite3.Connection, key: int, seq: int, prefix: Prefix, body: str) -> str:
+        """What is stored for the `prefix` of event number `seq` with the JSON `body`; `key` is that of the session's row."""
         if self._places is None:
             self._places = {}
             for number, earlier in db.execute(
@@ -42,7 +50,10 @@ class StoredPrefixes:
             for place, (_, part) in zip(places, _parts(body.encode()), strict=True)
         ]
         again = {"kind": "prefix", "again": True, "model": parts["model"], "system": system, "tools": tools}
-        return msgspec.json.encode(again).decode()
+        stored = msgspec.json.encode(again).decode()
+        if all(number != seq for number, _ in places):
+            self._again = prefix, stored
+        return stored
 
 
 def _parts(body: bytes) -> Iterator[tuple[int, msgspec.Raw]]:

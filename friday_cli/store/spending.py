@@ -27,6 +27,7 @@ from friday_cli.core.protocol.waiting import CapReached
 
 Period = Literal["daily", "weekly"]
 Quantity = Literal["tokens", "cost"]
+_ENDS_REQUEST = (*events.WITH_USAGE, events.AgentFinished)
 RESERVE = 0.1
 """The part of a cap that is kept for the last turns of agents, if they hand back what they have when it is reached."""
 
@@ -119,12 +120,10 @@ def add_event(
     event = envelope.event
     if isinstance(event, events.RepliesCollected):
         set_batch(db, event.batch, envelope, payer(), Amounts(event.usage.billed, event.usage.cost_usd or 0.0))
-    ends = isinstance(event, events.AgentFinished)
-    usage = event.usage if isinstance(event, (*events.WITH_USAGE, events.AgentFinished)) else NO_USAGE
-    if usage == NO_USAGE or usage.collected:
+    if not isinstance(event, _ENDS_REQUEST) or event.usage == NO_USAGE or event.usage.collected:
         return
-    before = Amounts()
-    if ends:
+    usage, before = event.usage, Amounts()
+    if isinstance(event, events.AgentFinished):
         columns = "input + cache_write + output, coalesce(cost, 0.0)"
         named = key, envelope.agent
         row = db.execute(f"SELECT {columns} FROM agents WHERE session = ? AND path = ?", named).fetchone()
@@ -147,7 +146,7 @@ def settle_dead(db: sqlite3.Connection, session: str) -> frozenset[str]:
 
 def ends_request(envelope: Envelope) -> bool:
     """Whether an event has the usage of a request."""
-    return isinstance(envelope.event, (*events.WITH_USAGE, events.AgentFinished))
+    return isinstance(envelope.event, _ENDS_REQUEST)
 
 
 def payer_of_agent(db: sqlite3.Connection, key: int, path: str) -> tuple[str, str]:

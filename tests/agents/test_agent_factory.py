@@ -12,10 +12,12 @@ import pytest
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.events import AgentFinished, Denied, Event, Notice, PermissionAsked, ToolFinished
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch, Stop
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm import models
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
@@ -139,6 +141,26 @@ async def test_a_question_that_no_person_can_answer_is_reported_once(
     said = "a.1 (asker) cannot use ask_user: nobody can answer questions in this run."
     assert notices == ([] if attended else [said])
     assert [["ask_user" in [t.name for t in r.tools]] for r in vendor.asked if r.agent != "a"] == [[attended]] * 2
+
+
+async def test_the_next_agent_of_a_profile_has_the_rights_that_changed_meanwhile(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    task = Say(calls=[batch({"profile": "coder"})])
+    vendor.script = {"a": [task, Say("one"), task, Say("two"), task, Say("three")]}
+    for number in range(1, 4):
+        vendor.script[f"a.{number}"] = [Say(calls=[call("write_file", path=f"{number}.txt", content="x")])]
+    async with opened(tmp_path, mode="edits") as session:
+        await session.prompt("go")
+        await session.permissions.set_mode("plan")
+        await session.prompt("go")
+        await session.permissions.set_mode("edits")
+        await session.permissions.grant(parse_rule("write_file(3.txt)", "deny", TOOLS, source="test"), "session")
+        await session.prompt("go")
+    assert [(tmp_path / f"{number}.txt").exists() for number in (1, 2, 3)] == [True, False, False]
+    assert {r.agent: r.system for r in vendor.asked}.keys() == {"a", "a.1", "a.2", "a.3"}
+    children = [request for request in vendor.asked if request.agent != "a"]
+    assert all(one.system is children[0].system and one.tools is children[0].tools for one in children), "made once"
 
 
 async def test_a_search_of_the_service_is_asked_about_once_for_the_session(vendor: Vendor, tmp_path: Path) -> None:

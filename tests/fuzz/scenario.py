@@ -359,7 +359,7 @@ class Scene(RandomUser):
         )
         usual = fresh + min(request.max_output, agent.budget.usual)  # where less is free, less is reserved
         self.in_flight[agent.path] = min(usual, agent.budget.tokens.reserved)
-        for node in agent.budget.up():
+        for node in agent.budget.levels:
             booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
             excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
             if node.tokens.limit is not None and booked > node.tokens.limit + excess + 1:

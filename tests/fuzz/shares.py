@@ -127,10 +127,10 @@ class TruncatingModel(TreeModel):
         """A request must not be cut short for the sake of what others may not even use."""
         budget = self.bench.agents[request.agent].budget
         cap, usual = request.max_output, min(budget.usual, self.max_output)
-        for node in budget.up():
+        for node in budget.levels:
             left = node.tokens.left - fresh
             others = [path for path in self.open if is_under(path, node.path)]
-            if cap < whole <= min(left, self.max_output) and all(n.tokens.left - fresh >= whole for n in budget.up()):
+            if cap < whole <= min(left, self.max_output) and all(n.tokens.left - fresh >= whole for n in budget.levels):
                 self.faults.append(f"{request.agent} may say {cap} of {whole} tokens, and {node.path} has {left}")
             if cap < usual and left < usual and others:
                 self.faults.append(

@@ -80,8 +80,8 @@ MUTANTS: dict[str, Seed] = {
         "self._queue.append(waiting)",
         "self._queue.append(waiting) if len(self._queue) < 6 else None",
     ),
-    "budget: usage of a child is not charged to its parent": changed("Budget.charge", "self.up()", "[self]"),
-    "budget: a reservation is not made for the parent": changed("Budget.hold", "self.up()", "[self]"),
+    "budget: usage of a child is not charged to its parent": changed("Budget.charge", "self.levels", "[self]"),
+    "budget: a reservation is not made for the parent": changed("Budget.hold", "self.levels", "[self]"),
     "budget: the reserve is never released": changed(
         "Budget.release_holdback", "self.change_holdback(-self.holdback.tokens, -self.holdback.cost)", "None"
     ),

@@ -27,10 +27,10 @@ MUTANTS: dict[str, Seed] = {
         "_Queue._short", "claim.least if budget.holdback_open else claim.usual", "claim.least"
     ),
     "a reply may have no more than is reserved": changed(
-        "Budget._most", "min(ANY for ANY_1 in self.up())", "reservation.amounts.of(what)"
+        "Budget._most", "min(ANY for ANY_1 in self.levels)", "reservation.amounts.of(what)"
     ),
     "a reply may have half of what is left": changed(
-        "Budget._most", "min(ANY for ANY_1 in self.up())", "min(ANY for ANY_1 in self.up()) / 2"
+        "Budget._most", "min(ANY for ANY_1 in self.levels)", "min(ANY for ANY_1 in self.levels) / 2"
     ),
     "agents wait for each other's reserve": changed(
         "_Queue.may_come_free", "all(ANY in waiting for ANY in others)", "not others"

@@ -14,6 +14,9 @@ FIRST = Prefix("demo/demo", "You are Friday. " * 100, (LONG, OTHER))
 LIST = [
     FIRST,
     Prefix("demo/other", FIRST.system, (LONG, OTHER)),
+    Prefix("demo/other", FIRST.system, (LONG, OTHER)),
+    FIRST,
+    FIRST,
     Prefix("demo/demo", "You are a coder with a 'quote', ü and \ud800.", (OTHER,)),
     Prefix("demo/demo", "You are a coder with a 'quote', ü and \ud800.", (LONG, OTHER)),
     Prefix("demo/demo", "", ()),

@@ -12,8 +12,8 @@ from typing import Protocol
 import msgspec
 
 from ..protocol.errors import StoreError
-from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
-from ..text.known_keys import mask_keys_in
+from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, Prefix, TextDelta, ThinkingDelta, ToolOutput
+from ..text.known_keys import known_keys, mask_keys_in
 
 
 class Journal(Protocol):
@@ -187,6 +187,8 @@ class Log:
         self._recent: list[Envelope] | None = []
         """The first `RECENT` events of this process; None when there are more."""
         self.failure: StoreError | None = None
+        self._prefix: tuple[Prefix, tuple[str, ...], Prefix] | None = None
+        """The newest prefix, the keys that were known then, and the prefix without them."""
         self._watch = watch
         """Called with every durable event before it is written."""
 
@@ -216,10 +218,18 @@ class Log:
         envelopes = []
         for event in events:
             self._seq += 1
-            envelopes.append(Envelope(self._seq, self.now(), agent, mask_keys_in(event)))
+            envelopes.append(Envelope(self._seq, self.now(), agent, self._masked(event)))
             self._watch(envelopes[-1])
         self._waiting.append(_Emitted(envelopes, done, durable))
         self._idle.clear()
+
+    def _masked(self, event: AnyEvent) -> AnyEvent:
+        """`event` without known keys. A prefix is long, and most sub-agents have equal ones."""
+        if not isinstance(event, Prefix):
+            return mask_keys_in(event)
+        if self._prefix is None or self._prefix[0] != event or self._prefix[1] is not known_keys():
+            self._prefix = event, known_keys(), mask_keys_in(event)
+        return self._prefix[2]
 
     def live(self, agent: str, event: AnyEvent) -> None:
         """Publish an event without storing it."""

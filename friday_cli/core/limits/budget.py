@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Literal
 
@@ -31,6 +31,7 @@ OUTPUT_FLOOR = 256
 """Least output tokens that a request must be able to pay for."""
 USUAL_REPLY = 4000
 """Output tokens reserved for a reply of an agent that had none yet."""
+INFINITE = float("inf")
 DUST = 1e-9
 """Smaller amounts are rounding errors."""
 
@@ -78,7 +79,7 @@ class Pool(msgspec.Struct, eq=False):
     @property
     def left(self) -> float:
         """The amount that requests may still use. Reservations of running requests are not subtracted."""
-        return float("inf") if self.limit is None else self.limit - self.spent - self.holdback
+        return INFINITE if self.limit is None else self.limit - self.spent - self.holdback
 
 
 class Reservation(msgspec.Struct, eq=False):
@@ -98,6 +99,7 @@ class Budget:
     ) -> None:
         self.path = path
         self.parent = parent
+        self._above: tuple[Budget, ...] = () if parent is None else parent.levels
         self.tokens = Pool("tokens", tokens)
         self.cost = Pool("cost", cost)
         self.pools = (self.tokens, self.cost)
@@ -118,18 +120,16 @@ class Budget:
             raise LimitReached("tokens", self.tightest("tokens").path)
         if left_cost <= 0:
             raise LimitReached("cost", self.tightest("cost").path)
-        if left_tokens != float("inf"):
+        if left_tokens != INFINITE:
             tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
-        if left_cost != float("inf"):
+        if left_cost != INFINITE:
             cost = min(left_cost, cost if cost is not None else left_cost)
         return Budget(path, tokens=tokens, cost=cost, parent=self)
 
-    def up(self) -> Iterator[Budget]:
+    @property
+    def levels(self) -> tuple[Budget, ...]:
         """This budget and those above it, the root last."""
-        node: Budget | None = self
-        while node is not None:
-            yield node
-            node = node.parent
+        return (self, *self._above)
 
     def pool(self, what: Quantity) -> Pool:
         """One of its pools."""
@@ -137,12 +137,11 @@ class Budget:
 
     def left(self, what: Quantity) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
-        return max(0.0, min(node.pool(what).left for node in self.up()))
+        return max(0.0, min(node.pool(what).left for node in self.levels))
 
     def tightest(self, what: Quantity) -> Budget:
         """The budget, of this one and those above it, with the least left; the outermost of several."""
-        nodes = list(self.up())
-        return min(reversed(nodes), key=lambda node: node.pool(what).left)
+        return min(reversed(self.levels), key=lambda node: node.pool(what).left)
 
     def usable(self) -> Amounts:
         """Tokens and US dollars that a run that begins now may spend before its wrap-up."""
@@ -160,7 +159,7 @@ class Budget:
         """
         tokens = max(self.left("tokens"), self._readable("tokens", 2 * OUTPUT_FLOOR))
         cost = self.left("cost")
-        if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
+        if cost == INFINITE or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
         cost = max(cost, self._readable("cost", price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0))
         return min(tokens, cost / each)
@@ -173,14 +172,16 @@ class Budget:
 
     def _reachable(self, what: Quantity) -> float:
         """Tokens or US dollars that are left or may come free."""
-        pools = [(node, node.pool(what)) for node in self.up()]
+        pools = [(node, node.pool(what)) for node in self.levels]
         return min(pool.left + self._queue.may_come_free(self, node, pool) for node, pool in pools)
 
     def check(self, least: Amounts = LEAST) -> None:
         """Raises LimitReached for the outermost budget that cannot pay `least`, even with all that may come free."""
         own = self.own_holdback
-        for node in reversed(list(self.up())):
+        for node in reversed(self.levels):
             for pool in node.pools:
+                if pool.limit is None:
+                    continue
                 left, need = pool.left + own.of(pool.name), least.of(pool.name)
                 if left < need and left + self._queue.may_come_free(self, node, pool) < need:
                     raise LimitReached(pool.name, node.path)
@@ -229,12 +230,12 @@ class Budget:
         limits is not cut; but a wrap-up leaves to others what they have reserved."""
         if self.holdback_open:
             return self.free.of(what) + self.holdback.of(what) + reservation.amounts.of(what)
-        return min(node.pool(what).left for node in self.up())
+        return min(node.pool(what).left for node in self.levels)
 
     @property
     def free(self) -> Amounts:
         """What is left and not reserved; negative when too much was spent."""
-        levels = list(self.up())
+        levels = self.levels
         tokens = min(node.tokens.left - node.tokens.reserved for node in levels)
         return Amounts(tokens, min(node.cost.left - node.cost.reserved for node in levels))
 
@@ -251,7 +252,7 @@ class Budget:
 
     def charge(self, tokens: int, cost: float | None) -> None:
         """Charge usage here and above. An unknown cost counts as 0."""
-        for node in self.up():
+        for node in self.levels:
             node.tokens.spent += max(0, tokens)
             node.cost.spent += max(0.0, cost or 0.0)
         self._queue.serve()
@@ -281,13 +282,13 @@ class Budget:
     def change_holdback(self, tokens: float, cost: float) -> None:
         """Add to the holdback of this agent, or subtract from it."""
         self.holdback += Amounts(tokens, cost)
-        for node in self.up():
+        for node in self.levels:
             node.tokens.holdback += tokens
             node.cost.holdback += cost
 
     def hold(self, reservation: Reservation, sign: Literal[1, -1]) -> None:
         """Add a reservation on every level, or subtract it."""
-        for node in self.up():
+        for node in self.levels:
             node.tokens.reserved += sign * reservation.amounts.tokens
             node.cost.reserved += sign * reservation.amounts.cost
 
@@ -341,16 +342,16 @@ class _Queue:
                         self.waiting.remove(claim)
                         claim.reservation.set_result(self._reserve(claim))
                     elif self._payable(claim):  # else it waits for the end of an agent, and others need not wait for it
-                        for node in claim.budget.up():
+                        for node in claim.budget.levels:
                             for pool in node.pools:
                                 claimed[pool] += claim.usual.of(pool.name)
 
     def may_come_free(self, budget: Budget, node: Budget, pool: Pool) -> float:
         """What the other agents below `node` keep for their wrap-ups, if one of them does not wait here. A wrap-up does not
         count on it, and an agent waits for `budget` when it is above it."""
-        waiting = {above for claim in self.waiting for above in claim.budget.up()}
-        asking = set(budget.up())
-        others = [b for b in self.running if b not in asking and node in b.up()]
+        waiting = {above for claim in self.waiting for above in claim.budget.levels}
+        asking = set(budget.levels)
+        others = [b for b in self.running if b not in asking and node in b.levels]
         if budget.holdback_open or all(b in waiting for b in others):
             return 0.0
         return sum(b.holdback.of(pool.name) for b in others)
@@ -362,7 +363,7 @@ class _Queue:
         if final:
             budget.check(claim.least)
         needed, own = claim.least if budget.holdback_open else claim.usual, budget.own_holdback
-        for node in budget.up():
+        for node in budget.levels:
             for pool in node.pools:
                 held = pool.reserved + claimed[pool]
                 if pool.left + own.of(pool.name) - held < needed.of(pool.name) and (
@@ -375,7 +376,7 @@ class _Queue:
         own = claim.budget.own_holdback
         return all(
             pool.left + own.of(pool.name) >= claim.least.of(pool.name)
-            for node in claim.budget.up()
+            for node in claim.budget.levels
             for pool in node.pools
         )
 

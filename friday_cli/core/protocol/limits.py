@@ -53,4 +53,5 @@ def least(*given: Limits) -> Limits:
 
 def lowest(*values: N | None) -> N | None:
     """The lowest value that is set, None if none is."""
-    return min((value for value in values if value is not None), default=None)
+    known = [value for value in values if value is not None]
+    return min(known) if known else None

@@ -10,6 +10,8 @@ from .code_check import CodeCheck
 from .handover import PersonPart
 from .receipt import OBSERVED, CommandRun, FileChange, Receipt, ToolFacts
 
+_EMPTY = Receipt()
+
 
 class ReceiptBuilder:
     """Builds a receipt call by call. A denied call counts only as denied."""
@@ -172,6 +174,8 @@ class ReceiptBuilder:
     def run(self) -> Receipt:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
+        if then == _EMPTY:
+            return now
         return Receipt(
             tools=_count_difference(now.tools, then.tools),
             failed=now.failed - then.failed,

@@ -107,17 +107,20 @@ def own_cost(prices: TokenPrices, usage: Usage) -> float | None:
     """US dollars for `usage` at the prices in the settings; None if a required price is missing."""
     read = prices.input if prices.cache_read is None else prices.cache_read
     write = prices.input if prices.cache_write is None else prices.cache_write
-    parts = (
+    fee = _search_fee(prices.web_search, usage)
+    if fee is None or (prices.input is None and prices.output is None):
+        return None
+    total = 0.0
+    for tokens, rate in (
         (usage.input, prices.input),
         (usage.cache_read, read),
         (usage.cache_write, write),
         (usage.output, prices.output),
-    )
-    fee = _search_fee(prices.web_search, usage)
-    unknown = prices.input is None and prices.output is None
-    if fee is None or unknown or any(tokens and rate is None for tokens, rate in parts):
-        return None
-    return fee + sum(tokens * (rate or 0) for tokens, rate in parts) / 1_000_000
+    ):
+        if tokens and rate is None:
+            return None
+        total += tokens * (rate or 0)
+    return fee + total / 1_000_000
 
 
 def window(provider: str, model: str, *, platform: str = "") -> int:

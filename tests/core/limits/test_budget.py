@@ -82,7 +82,7 @@ def test_what_a_child_spends_its_parents_spend() -> None:
     root = Budget("a", tokens=10_000, cost=1.0)
     leaf = root.child("a.1", tokens=5000, cost=0.5).child("a.1.1", tokens=1000, cost=0.1)
     leaf.charge(300, 0.05)
-    assert [(b.tokens.spent, b.cost.spent) for b in leaf.up()] == [(300, 0.05)] * 3
+    assert [(b.tokens.spent, b.cost.spent) for b in leaf.levels] == [(300, 0.05)] * 3
     leaf.charge(-50, -1.0)
     assert leaf.tokens.spent == 300, "a provider that reports nonsense gives nothing back"
     leaf.charge(10, None)
