@@ -219,9 +219,14 @@ def _holds(
 
 def batch_holds(db: sqlite3.Connection, now: float) -> list[BatchHold]:
     """The batches at services that are neither collected nor expired. Replies count on the day on which they are collected, so what waits for
-    them counts on every day until then."""
-    query = "SELECT tokens, cost, batch, job, service, key, expires, requests FROM batch_holds WHERE expires > ? ORDER BY expires"
-    found = db.execute(query, (now,)).fetchall()
+    them counts on every day until then. What was collected of one that is not closed holds no longer what it used."""
+    query = (
+        "SELECT max(0, h.tokens - coalesce(sum(s.tokens), 0)), max(0, h.cost - coalesce(sum(s.cost), 0)),"
+        " h.batch, h.job, h.service, h.key, h.expires, h.requests"
+        " FROM batch_holds h LEFT JOIN spending s ON s.day >= ? AND s.session = h.batch WHERE h.expires > ?"
+        " GROUP BY h.batch ORDER BY h.expires"
+    )
+    found = db.execute(query, (_day(now - 2 * 86_400), now)).fetchall()
     return [msgspec.structs.replace(BatchHold(*row[2:]), amounts=Amounts(*row[:2])) for row in found]
 
 

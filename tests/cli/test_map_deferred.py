@@ -276,6 +276,22 @@ def test_a_killed_process_leaves_what_it_sent_held_and_nothing_else(
     assert counted(console) == pytest.approx((service.paid, service.paid), abs=1e-9)
 
 
+def test_replies_of_a_batch_that_is_not_closed_count_once_under_caps(console: Console, service: BatchService) -> None:
+    service.looks = 10**6
+    assert batch(console, lines(5), "--no-wait").code == 0
+    cost = held(console)[1]
+    console.ok("budget", "set", "--daily", "9")
+    for made in service.batches.values():
+        made.looks = 1
+    with closing(sqlite3.connect(console.friday_home / "data" / "friday.db")) as db, db:
+        rows = db.execute("SELECT * FROM batch_holds").fetchall()
+        assert batch(console, lines(5)).code == 0
+        db.executemany("INSERT INTO batch_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)  # what a kill leaves
+    (cap,) = console.ok("budget", "show", "--json").document["caps"]
+    assert cap["used"] == pytest.approx(service.paid)
+    assert cap["used"] + cap["held"] == pytest.approx(cost)
+
+
 def test_what_has_expired_is_held_no_longer(
     console: Console, service: BatchService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
