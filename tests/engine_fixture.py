@@ -44,7 +44,7 @@ from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents import resume
 from friday_cli.core.subagents.driver import Driver, ModelDriver
-from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
+from friday_cli.core.subagents.node import AgentRun, AgentSummary, KnownAgents, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
@@ -314,10 +314,9 @@ class Bench:
         self.services = Services(self.log, self.approvals, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
-        self.tree = _Tree(self.services, self)
+        self.tree = _Tree(self.services, self, self.build_root, known=KnownAgents())
         self.tree.bench, self.tree.runs = self, {}
-        self.root = self.build_root(self.tree)
-        self.tree.start(self.root)
+        self.root = self.tree.root
 
     # ---- making agents ---------------------------------------------------------
 

@@ -38,6 +38,7 @@ from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.trace_context import valid_traceparent
+from friday_cli.core.subagents.node import KnownAgents
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
 from friday_cli.extensions.profiles import Profile
@@ -92,13 +93,13 @@ class _Builder:
         self._problems: list[str] = []
         self._log, self._id = self.storage.log, owned.id
         self._first_change = FirstChange(partial(trust.agents_changed_files, context.trust.root, context.env))
+        self._known = KnownAgents(agent_summary(one) for path, one in history.records.items() if path != "a")
         self._mode = options.mode or context.settings.mode
 
     def built(self) -> SessionParts:
         """All of them. What the person wrote is checked before anything is made of it."""
         context, rules, services = self._context, self.rules, self.services
         tree = self.tree
-        tree.start(self.factory.build_root(tree, self._history.records))
         return SessionParts(
             storage=self.storage,
             shared=self.shared,
@@ -227,7 +228,7 @@ class _Builder:
             return None
         from friday_cli.agents.hooks.setup import HookedSession, make_hooks
 
-        session = HookedSession(self._id, self._log, self.approvals, self.estimates, lambda path: self.tree.known(path))
+        session = HookedSession(self._id, self._log, self.approvals, self.estimates, self._known.get)
         made, problems = make_hooks(self.programs, program, session, claude=claude, after_calls=after_calls)
         self._problems += problems
         return made
@@ -276,10 +277,10 @@ class _Builder:
 
     @cached_property
     def tree(self) -> SubagentTree:
-        """The tree of agents, which has none yet."""
-        history = self._history
-        known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
-        return SubagentTree(self.services, self.factory, known=known, left=left_behind(history.envelopes))
+        """The tree of agents with the main agent."""
+        history, services, factory = self._history, self.services, self.factory
+        root = partial(factory.build_root, records=history.records)
+        return SubagentTree(services, factory, root, known=self._known, left=left_behind(history.envelopes))
 
     @cached_property
     def tools(self) -> AgentTools:

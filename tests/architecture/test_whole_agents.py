@@ -17,6 +17,7 @@ NAMES = ("agent", "_agent", "child", "conversation", "parent", "root", "_root")
 PARTS = {
     "core/agent/agent.py": "Services",
     "core/permissions/approvals.py": "ApprovalQueue",
+    "core/subagents/node.py": "KnownAgents",
     "agents/hooks/session_hooks.py": "SessionHooks",
     "agents/shared_resources.py": "SharedResources",
     "agents/agent_tools.py": "AgentTools",

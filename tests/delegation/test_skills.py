@@ -274,7 +274,7 @@ async def test_a_person_starts_a_skill(harness: Harness) -> None:
         assert found[0].skill is not None
         preface, message, _ = await s.session.skills.load(found[0].skill, found[1])
         body, _, _ = await s.session.attach(message)
-        s.session._parts.notes.append("[Note of the harness] The mode is now yolo.")
+        s.session._parts.notes.add("[Note of the harness] The mode is now yolo.")
         await s.session.prompt(f"{preface}\n\n{body}", task="/pdf form")
         heard = s.heard()[0]
         assert "Fill form." in heard

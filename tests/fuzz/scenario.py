@@ -194,7 +194,7 @@ class Scene(RandomUser):
     async def reopen(self) -> None:
         """Take up what the log knows, as opening a session does."""
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
-        self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
+        self.bench.tree._summaries.update((p, agent_summary(r)) for p, r in records.items() if p != "a")
         self.bench.tree._numbers = ChildNumbers(self.bench.tree._summaries)
         opened = self.opened
         root = self.bench.root
@@ -202,7 +202,7 @@ class Scene(RandomUser):
         root.budget.charge((used.usage + used.below).billed, (used.usage + used.below).cost_usd)
         opened.rules.rules += [parse_rule(added.rule, added.decision) for added in records["a"].rules]
         mode = opened.rules.effective_mode
-        await log_resumed(root, mode, records, log=opened.storage.log, notes=opened.notes)
+        opened.notes.add(*await log_resumed(root, mode, records, opened.storage.log))
         if self.bench.apart is not None:
             await self.bench.apart.restore(records)
 

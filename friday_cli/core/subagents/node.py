@@ -215,6 +215,21 @@ class AgentRun:
         )
 
 
+class KnownAgents:
+    """What is known of the agents of a session. `earlier` are those of earlier processes, in the order of their start."""
+
+    def __init__(self, earlier: Iterable[AgentSummary] = ()) -> None:
+        self.runs: dict[str, AgentRun] = {}
+        """The run of each running agent, and the newest one of the main agent."""
+        self.summaries = {known.path: known for known in earlier}
+        """All sub-agents in the order of their first start; those that run as they were then."""
+
+    def get(self, path: str) -> AgentSummary | None:
+        """An agent as it is now; None for an unknown path."""
+        run = self.runs.get(path)
+        return run.summary if run else self.summaries.get(path)
+
+
 def stopped_with(node: AgentRun | None, running: Iterable[AgentRun]) -> list[AgentRun]:
     """The runs that end when `node` is stopped, of those that are `running` at and below it. An ended run keeps children too."""
     found = list(running)

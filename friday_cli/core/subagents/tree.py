@@ -18,7 +18,17 @@ from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
 from .driver import Driver
-from .node import AgentRun, AgentSummary, ChildNumbers, Phase, SpawnEstimate, SubagentTask, require_text, stopped_with
+from .node import (
+    AgentRun,
+    AgentSummary,
+    ChildNumbers,
+    KnownAgents,
+    Phase,
+    SpawnEstimate,
+    SubagentTask,
+    require_text,
+    stopped_with,
+)
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
@@ -48,15 +58,16 @@ class AgentHost(Protocol):
 
 class SubagentTree:
     """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one. `host`
-    makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
-    the conversation of the main agent does not include since it was rewound."""
+    makes its agents, `make_root` the main one. `left` are those that the conversation of the main agent does not include since
+    it was rewound."""
 
     def __init__(
         self,
         services: Services,
         host: AgentHost,
+        make_root: Callable[[SubagentTree], Agent],
         *,
-        known: Sequence[AgentSummary] = (),
+        known: KnownAgents,
         left: frozenset[str] = frozenset(),
     ) -> None:
         self.services = services
@@ -67,20 +78,16 @@ class SubagentTree:
         self.closed = False
         self.wakes = True  # whether messages start the idle main agent; if not, it reads them in its next run
         self._host = host
-        self._nodes: dict[str, AgentRun] = {}
+        self._known = known
+        self._nodes, self._summaries = known.runs, known.summaries
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
-        self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
         self._numbers = ChildNumbers(self._summaries)
-        self.root: Agent
         self.before_run = partial(host.before_run, self)
         self.notifier = ParentNotifier(self._nodes, self)
         self.resumer = AgentResumer(
             self, self.notifier, restore=partial(host.restore, self), not_resumed=partial(host.run_ended, self)
         )
-
-    def start(self, root: Agent) -> None:
-        """Give the tree its main agent, which is made for this tree. Nothing else may be called before."""
-        self.root = root
+        self.root = make_root(self)
 
     def node(self, path: str) -> AgentRun:
         """The run of a running agent, or the newest one of the main agent. Raises KeyError."""
@@ -88,8 +95,7 @@ class SubagentTree:
 
     def known(self, path: str) -> AgentSummary | None:
         """The summary of an agent, of this process or an earlier one; None for an unknown path."""
-        node = self._nodes.get(path)
-        return node.summary if node else self._summaries.get(path)
+        return self._known.get(path)
 
     def below(self, path: str) -> list[AgentSummary]:
         """All descendants of an agent, in the order of their first start."""
@@ -278,7 +284,8 @@ class SubagentTree:
         agent.receipt_builder.add_others(node.agent.receipt_builder.observed(whole=False))
         self._summaries[node.path] = node.summary
         if node.spec.forget:
-            self._summaries = {p: known for p, known in self._summaries.items() if not is_under(p, node.path)}
+            for path in [path for path in self._summaries if is_under(path, node.path)]:
+                del self._summaries[path]
         del self._nodes[node.path]
         self._notifying.add(node)
         try:

@@ -28,7 +28,7 @@ async def test_the_depth_limit_holds_at_execution_too() -> None:
 
 async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_again() -> None:
     bench = Bench(Model({"a": [Say("", [delegate("worker")])]}), policy=Policy(max_agents=3))
-    bench.tree._summaries = {
+    bench.tree._summaries |= {
         f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", RunResult("completed", "done")) for n in (1, 2)
     }
     bench.tree._numbers = ChildNumbers(bench.tree._summaries)
