@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from friday_cli.config.settings import Settings
     from friday_cli.extensions.hooks.hook import Hook
     from friday_cli.extensions.skills.lookup import Skills
+    from friday_cli.llm.models.gateway_cache import Listing
     from friday_cli.llm.models.listing import ListedModel
     from friday_cli.store.memory import StoredNotes
     from friday_cli.store.store import Store
@@ -198,19 +199,35 @@ def skills(cwd: Path) -> Skills:
     return lookup.load(cwd, trust.is_trusted(cwd))
 
 
-async def listed_models(cwd: Path) -> list[ListedModel]:
-    """The models that can be used now. Servers on this machine are asked for theirs, and once a day the services with a
-    base_url in the settings."""
+async def listed_models(cwd: Path) -> AsyncGenerator[list[ListedModel], None]:
+    """The models that can be used now: first what is known, then with each answer all of them again. Servers on this machine
+    are asked for theirs, and once a day the services with a base_url in the settings."""
     from friday_cli.llm import models
-    from friday_cli.llm.models.gateways import ask_gateways
+    from friday_cli.llm.models.gateways import gateway_requests
     from friday_cli.llm.models.listing import list_models
     from friday_cli.llm.models.local_servers import probe
+    from friday_cli.llm.models.presets import LocalServers
 
     known = await asyncio.to_thread(settings, cwd)
-    found, listed = await asyncio.gather(probe(known.providers, os.environ), ask_gateways(known, os.environ))
-    return await asyncio.to_thread(
-        lambda: list_models(models.list_services(known, found=found, listed=listed), known, found)
-    )
+    found = LocalServers()
+    listed: dict[str, Listing] = {}
+
+    def rows() -> list[ListedModel]:
+        return list_models(models.list_services(known, found=found, listed=listed), known, found)
+
+    yield await asyncio.to_thread(rows)
+    local = asyncio.ensure_future(probe(known.providers, os.environ))
+    services = [asyncio.ensure_future(request) for request in gateway_requests(known, os.environ)]
+    waiting: set[asyncio.Future[Any]] = {local, *services}
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            found = local.result() if local in done else found
+            listed.update(task.result() for task in services if task in done)
+            yield await asyncio.to_thread(rows)
+    finally:
+        for task in waiting:
+            task.cancel()
 
 
 async def model_names(cwd: Path) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import partial
@@ -60,6 +60,13 @@ async def ask_gateways(
     """The models of all services with a configured base URL, by name: kept ones, else asked for now and kept. With `prices` all are asked
     now, for what they charge too, and services that report their prices where they have a key; with `update` all, and the vendors whose list
     says what their models can."""
+    return dict(await asyncio.gather(*gateway_requests(settings, env, prices=prices, update=update)))
+
+
+def gateway_requests(
+    settings: Settings, env: Mapping[str, str], *, prices: bool = False, update: bool = False
+) -> list[Coroutine[Any, Any, tuple[str, Listing]]]:
+    """What `ask_gateways` asks, one service each."""
     services = []
     own = (WITH_PRICES if prices else frozenset()) | (VENDORS if update else frozenset())
     for name in dict.fromkeys((*settings.providers, *sorted(own))):
@@ -68,10 +75,7 @@ async def ask_gateways(
             wanted = service.settings.base_url or (name in own and find_key(service, env) is not None)
             if wanted and not service.local and not service.settings.platform:
                 services.append(service)
-    found = await asyncio.gather(
-        *(_listing(service, env, prices=prices, anew=prices or update) for service in services)
-    )
-    return {service.name: listing for service, listing in zip(services, found, strict=True)}
+    return [_listing(service, env, prices=prices, anew=prices or update) for service in services]
 
 
 async def try_key(name: str, key: str, settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -82,20 +86,21 @@ async def try_key(name: str, key: str, settings: Settings, env: Mapping[str, str
     return tuple(model.id for model in found)
 
 
-async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool, anew: bool) -> Listing:
+async def _listing(service: ModelService, env: Mapping[str, str], *, prices: bool, anew: bool) -> tuple[str, Listing]:
     before = kept(service, env)
     if not anew and 0 <= time.time() - before.at < FRESH_S:
-        return before
+        return service.name, before
     try:
         models = await _ask(service, env, prices=prices)
     except (FridayError, OSError, ValueError) as error:
-        return msgspec.structs.replace(before, problem=f"{service.title} did not list its models: {error}")
+        problem = f"{service.title} did not list its models: {error}"
+        return service.name, msgspec.structs.replace(before, problem=problem)
     if before.priced and not prices:  # they are asked for by a person only
         paid = {model.id: model.prices for model in before.models}
         models = tuple(msgspec.structs.replace(model, prices=paid.get(model.id, model.prices)) for model in models)
     listing = Listing(time.time(), models, prices or before.priced)
     cache_file.write(file_of(service, env), msgspec.json.encode(listing))
-    return listing
+    return service.name, listing
 
 
 async def _ask(service: ModelService, env: Mapping[str, str], *, prices: bool) -> tuple[GatewayModel, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from friday_cli.view import ResultItem
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.frontends.tui.terminal_fixture import Terminal
 from tests.llm.models.test_local_servers import serving
+from tests.servers.site import page, site
 
 ONE = {"a": [{"text": "One."}, {"text": "Two."}]}
 MODELS = {"/v1/models": {"data": [{"id": "big", "context_length": 90_000}, {"id": "small", "context_length": 8_000}]}}
@@ -41,6 +44,37 @@ prices = {{ input = 3, output = 15 }}
             await chat.press("escape")
             await chat.until(lambda: "* work/small" not in chat.frame)
             assert chat.session.facts.model == "work/small"
+
+
+async def test_the_list_of_models_is_there_before_the_services_answer_and_keeps_what_is_selected(
+    tmp_path: Path,
+) -> None:
+    asked, answers = asyncio.Event(), asyncio.Event()
+    whole = page("application/json", json.dumps(MODELS["/v1/models"]).encode())
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await answers.wait()
+        await whole(writer)
+
+    async with site({"/v1/models": slow}) as web:
+        configure(f'[providers.work]\nbase_url = "{web.url("/v1")}"\n')
+        async with opened(tmp_path, ONE, model="work/big") as chat:
+            await chat.say("/model", shows="Asking your services ...")
+            await asked.wait()
+            await chat.press("down", shows="Offline demo: scripted")
+            chat.has("* work/big")
+            assert "work/small" not in chat.frame
+            await chat.press("escape")  # while a service is asked
+            await chat.until(lambda: not chat.app.screen_stack[1:])
+            asked.clear()
+            await chat.say("/model", shows="Asking your services ...")
+            await asked.wait()
+            await chat.press("down", shows="Offline demo: scripted")
+            answers.set()
+            await chat.until(lambda: "work/small" in chat.frame and "Asking your services" not in chat.frame)
+            chat.has("Offline demo: scripted")
+            await chat.press("escape")
 
 
 async def test_the_free_context_is_that_of_the_chosen_model_before_its_first_request(tmp_path: Path) -> None:

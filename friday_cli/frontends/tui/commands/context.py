@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -69,10 +69,17 @@ class CommandContext(Protocol):
         user cancels."""
 
     async def search(
-        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+        self,
+        title: str,
+        rows: Sequence[SearchRow],
+        *,
+        at: str = "",
+        on_highlight: Callable[[str], None] | None = None,
+        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
     ) -> str | None:
         """Let the user search a list and choose a row; returns its key, None when the user cancels. The row with the key `at`
-        is selected first, `on_highlight` is called with the key of each row that is selected."""
+        is selected first, `on_highlight` is called with the key of each row that is selected. `later` yields all rows again
+        while services answer, and is closed."""
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the user review what the agents changed, and accept or restore it."""

@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.session import lists
 
 from .context import CommandContext, SearchRow
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from friday_cli.llm.models.listing import ListedModel
 
-SILENT_S = 0.7
-"""Seconds after which the user is told that the services are still being asked."""
 NAME = 44
 """Characters of a model's name in its row."""
 
 
 async def choose_model(chat: CommandContext) -> str | None:
     """Let the user choose another model; None when the user cancels."""
-    asking = asyncio.ensure_future(lists.listed_models(chat.controller.options.cwd))
-    try:
-        done, _ = await asyncio.wait([asking], timeout=SILENT_S)
-        if not done:
-            chat.say_note("Asking your services for their models ...")
-        models = await asking
-    finally:
-        asking.cancel()
     session = chat.controller.session
     facts = session.facts if session else None
     now = facts.model if facts else ""
-    width = min(max((len(model.name) for model in models), default=0), NAME)
-    rows = [_row(model, width, used=model.name == now) for model in models]
-    if now and now not in {model.name for model in models}:
-        rows.insert(0, SearchRow(now, f"* {now}", "In use now."))
     effort = f", effort {facts.effort}" if facts and facts.effort else ""
-    title = f"{pluralize(len(rows), 'model')}, * in use{effort}. /model NAME takes any other model of a service."
-    chosen = await chat.search(title, rows, at=now)
+    title = f"Models, * in use{effort}. /model NAME takes any other model of a service."
+    later = _rows(chat.controller.options.cwd, now)
+    chosen = await chat.search(title, await anext(later), at=now, later=later)
     return chosen if chosen != now else None
+
+
+async def _rows(cwd: Path, now: str) -> AsyncGenerator[list[SearchRow], None]:
+    """The rows, again with each answer of a service; `now` is the model in use."""
+    async with aclosing(lists.listed_models(cwd)) as answers:
+        async for models in answers:
+            width = min(max((len(model.name) for model in models), default=0), NAME)
+            rows = [_row(model, width, used=model.name == now) for model in models]
+            if now and now not in {model.name for model in models}:
+                rows.insert(0, SearchRow(now, f"* {now}", "In use now."))
+            yield rows
 
 
 def _row(model: ListedModel, width: int, *, used: bool) -> SearchRow:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.protocol.errors import UsageError
@@ -84,8 +85,18 @@ class PlainContext:
         return None
 
     async def search(
-        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+        self,
+        title: str,
+        rows: Sequence[SearchRow],
+        *,
+        at: str = "",
+        on_highlight: Callable[[str], None] | None = None,
+        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
     ) -> str | None:
+        if later is not None:
+            self._say("Asking your services ...")
+            async with aclosing(later):
+                *_, rows = [rows, *[newer async for newer in later]]
         return await self.choose(title, [(row.key, row.label) for row in rows])
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:

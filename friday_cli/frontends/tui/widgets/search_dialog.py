@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import ClassVar
 
 from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -18,6 +20,8 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from ..commands.context import SearchRow
 from .text_input import TextField
+
+_KEYS = "Type to search · Enter chooses · Esc leaves"
 
 
 class SearchDialog(ModalScreen[str | None]):
@@ -32,22 +36,40 @@ class SearchDialog(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, title: str, rows: Sequence[SearchRow], *, at: str = "", on_highlight: Callable[[str], None] | None = None
+        self,
+        title: str,
+        rows: Sequence[SearchRow],
+        *,
+        at: str = "",
+        on_highlight: Callable[[str], None] | None = None,
+        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
     ) -> None:
         super().__init__()
-        self._title, self._rows, self._at, self._on_highlight = title, rows, at, on_highlight
+        self._title, self._rows, self._at, self._on_highlight, self._later = title, rows, at, on_highlight, later
         self._shown: list[SearchRow] = []
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Text("\n".join(sanitize_line(part, 300) for part in self._title.split("\n"))), id="title")
-            yield TextField(placeholder="Type to search · Enter chooses · Esc leaves", compact=True)
+            yield TextField(placeholder=_KEYS, compact=True)
             yield OptionList(compact=True)
             yield Static(id="about")
 
     def on_mount(self) -> None:
         self._offer("", self._at)
         self.query_one(Input).focus()
+        if self._later is not None:
+            self._follow(self._later)
+
+    @work
+    async def _follow(self, later: AsyncGenerator[Sequence[SearchRow], None]) -> None:
+        field = self.query_one(Input)
+        field.placeholder = f"Asking your services ... · {_KEYS}"
+        async with aclosing(later):
+            async for self._rows in later:
+                row = self._selected
+                self._offer(field.value, row.key if row else self._at)
+        field.placeholder = _KEYS
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.value or len(self._shown) < len(self._rows):
