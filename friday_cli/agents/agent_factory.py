@@ -273,26 +273,15 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             if workspace is not None:
                 await self.shared.isolation.cancel(workspace)
             raise
-        earlier = earlier_runs(records, path)
-        conversation, events_then = self._as_before(blueprint, record)
-        self.shared.skills.allow_loaded(blueprint.rules, conversation.history)
-        return self._make(
-            msgspec.structs.replace(
-                blueprint,
-                conversation=conversation,
-                earlier=earlier,
-                budget=with_earlier(blueprint.budget, earlier),
-                start_events=(*blueprint.start_events, *events_then),
-            )
-        )
+        return self._make(self._as_before(blueprint, record, earlier_runs(records, path)))
 
-    def _as_before(self, blueprint: AgentBlueprint, record: AgentRecord) -> tuple[Conversation, list[AnyEvent]]:
-        """The conversation of a resumed agent with its earlier model, and no tool that it did not have, even if profiles and
-        settings changed since; with what its log must say of that."""
-        conversation, profile, events = blueprint.conversation, blueprint.new.profile, list[AnyEvent]()
+    def _as_before(self, blueprint: AgentBlueprint, record: AgentRecord, earlier: EarlierRuns) -> AgentBlueprint:
+        """What a resumed agent is made of: its conversation with its earlier model, and no tool that it did not have, even if
+        profiles and settings changed since; with what its log must say of that."""
+        conversation, profile, events = blueprint.conversation, _profile_of(blueprint.new), list[AnyEvent]()
         left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
         tools = self.tools.server_helpers.with_helpers(left, profile)
-        blueprint.rules.allow_only((*tools, *SERVER_HELPERS))
+        rules = _profile_rules(blueprint.new.rules_above, profile, tools)
         provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
         if model != conversation.model and not is_demo(provider.name):
             try:
@@ -308,7 +297,16 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )
         if is_new_prefix(conversation, record):
             events.append(prefix_of(conversation))
-        return resumed(conversation, record), events
+        conversation = resumed(conversation, record)
+        self.shared.skills.allow_loaded(rules, conversation.history)
+        return msgspec.structs.replace(
+            blueprint,
+            conversation=conversation,
+            rules=rules,
+            earlier=earlier,
+            budget=with_earlier(blueprint.budget, earlier),
+            start_events=(*blueprint.start_events, *events),
+        )
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """Look for changes in the agent's worktree."""

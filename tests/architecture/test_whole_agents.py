@@ -32,6 +32,8 @@ HOLDERS = re.compile(
     "_?(services|approvals|hooks|shared|factory|tools|isolation|connection|write_hook|server|stream|tree|permissions|workspace)"
 )
 """What those are called."""
+FIXED = ("budget", "max_depth", "max_turns", "result_chars", "rules", "supervision", "time_s", "workspace")
+"""What also what does the work of an agent only changes by a method of the agent."""
 CHANGES = ("append", "clear", "extend", "insert", "pop", "setdefault", "update")
 
 
@@ -94,4 +96,14 @@ def test_what_a_session_is_made_of_is_complete_when_it_is_made() -> None:
                 continue
             if HOLDERS.fullmatch(ast.unparse(target.value).rpartition(".")[2]):
                 found.append(f"{file.relative_to(PACKAGE)}:{target.lineno} {ast.unparse(target)}")
+    assert found == []
+
+
+def test_what_an_agent_is_limited_to_is_changed_by_itself() -> None:
+    found = []
+    for file in python_files("friday_cli"):
+        place = file.relative_to(PACKAGE).as_posix()
+        for target in changed(parsed(file)) if place.startswith(WORKING) else ():
+            if isinstance(target, ast.Attribute) and target.attr in FIXED and ast.unparse(target.value) != "self":
+                found.append(f"{place}:{target.lineno} {ast.unparse(target)}")
     assert found == []

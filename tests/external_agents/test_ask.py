@@ -103,6 +103,14 @@ def test_its_questions_are_judged_by_the_rules_and_the_mode(
     assert (robot.project / "b.txt").exists() is (answer == "yes")
 
 
+def test_a_resumed_agent_is_judged_as_before(robot: Robot) -> None:
+    robot.plays([{"say": "first"}])
+    session = robot.ask("go").document["session_id"]
+    robot.plays(asks({"kind": "other", "title": "Send mail"}))
+    again = robot.json("More.", "--resume-agent", f"{session}:a.1", "--allow", "external(robot:Send *)")
+    assert again.document["result"] == "[yes] done"
+
+
 def test_a_tool_that_the_profile_lacks_is_refused(robot: Robot) -> None:
     robot.plays(asks(RUN), front=("allowedTools: [read_file, write_file]",))
     assert robot.ask("go", "--yolo").document["result"] == "[no] done"

@@ -24,7 +24,7 @@ from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
 from ..protocol.code_check import CodeCheck
 from ..protocol.events import AnyEvent, MessageAdded, ToolSpec
-from ..protocol.limits import Limits
+from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt
@@ -162,6 +162,13 @@ class Agent(msgspec.Struct, eq=False):
     def when_read(self, text: str, act: Callable[[], AnyEvent]) -> None:
         """Do `act`, and log what it returns, when it reads a message with `text`."""
         self.on_read[text] = act
+
+    def lower_limits(self, limits: Limits) -> None:
+        """Lower its limits to these, of which tokens and US dollars count from now on; none is raised."""
+        self.max_turns = lowest(self.max_turns, limits.turns) or self.max_turns
+        self.time_s = lowest(self.time_s or None, limits.time_s) or 0.0
+        for pool, more in zip(self.budget.pools, (limits.tokens, limits.cost), strict=True):
+            pool.lower(more)
 
     def renew_slot(self, log: Log) -> None:
         """Get a slot for what the main agent, which is idle, does next."""

@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from ..protocol.format import limit_name
+from ..protocol.limits import lowest
 from ..protocol.messages import Usage
 from ..protocol.run_result import Status
 
@@ -80,6 +81,11 @@ class Pool(msgspec.Struct, eq=False):
     def left(self) -> float:
         """The amount that requests may still use. Reservations of running requests are not subtracted."""
         return INFINITE if self.limit is None else self.limit - self.spent - self.holdback
+
+    def lower(self, more: float | None) -> None:
+        """Let at most so much `more` be spent; None: as much as before."""
+        if more is not None:
+            self.limit = lowest(self.limit, self.spent + more)
 
 
 class Reservation(msgspec.Struct, eq=False):

@@ -19,7 +19,6 @@ from ..protocol.claims import audit
 from ..protocol.errors import PROCESS_LIMIT, is_process_limit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
 from ..protocol.evidence import checked
-from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, estimate_message, user
 from ..protocol.run_result import RunResult
 from .node import AgentRun, Phase
@@ -111,32 +110,26 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
         try:
             hooked = await hooks.run_started(agent, node.spec.task, background=node.background)
         except asyncio.CancelledError:
-            if message is not None:  # it is in the history already
-                await tree.services.log.emit(agent.path, *agent.reading(message))
+            if message is not None:
+                await _read(tree, agent, message)
             raise
     if hooked is not None:
-        _lower_limits(agent, hooked.limits)
+        agent.lower_limits(hooked.limits)
     refused = hooked is not None and hooked.decision == "deny"
     added = [user(hooked.context, source="harness")] if hooked is not None and hooked.context else []
     if message is not None:
-        agent.conversation.history.pop()
         if refused:
             agent.reading(message, withheld=True)
             message = user(f"{NOTE} A hook withheld the message that was here.", source="harness")
         added.append(message)
-    agent.conversation.history += added
-    if added:
-        await tree.services.log.emit(agent.path, *(event for one in added for event in agent.reading(one)))
+    await _read(tree, agent, *added)
     return RunResult("failed", "hook", "", hooked.reason) if refused and hooked else None
 
 
-def _lower_limits(agent: Agent, limits: Limits) -> None:
-    """Lower the limits of a run to those that a hook gave; none is raised."""
-    agent.max_turns = lowest(agent.max_turns, limits.turns) or agent.max_turns
-    agent.time_s = lowest(agent.time_s or None, limits.time_s) or 0.0
-    for pool, more in ((agent.budget.tokens, limits.tokens), (agent.budget.cost, limits.cost)):
-        if more is not None:
-            pool.limit = lowest(pool.limit, pool.spent + more)
+async def _read(tree: RunHost, agent: Agent, *messages: Message) -> None:
+    agent.conversation.history += messages
+    if messages:
+        await tree.services.log.emit(agent.path, *(event for one in messages for event in agent.reading(one)))
 
 
 async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: int) -> bool:
@@ -179,9 +172,10 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     events += agent.start_events
     agent.start_events.clear()
     if node.spec.fork and agent.run == 1:
-        given = tuple(conversation.history[:-1])
+        given = tuple(conversation.history)
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
+        conversation.history.append(message)
         events += agent.reading(message)
     tree.services.log.emit_soon(agent.path, *events)
 

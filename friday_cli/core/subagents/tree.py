@@ -133,7 +133,7 @@ class SubagentTree:
         return node
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
-        """Start a run of an agent, after adding `message` to its history."""
+        """Start a run of an agent, which reads `message`."""
         for limiter in self.services.rate_limiters.values():
             limiter.new_run()
         before, driver = self._summaries.get(agent.path), self._host.driver(agent)
@@ -150,8 +150,6 @@ class SubagentTree:
             from .takeover import begin_takeover  # few agents are taken over
 
             agent.log_at_start(begin_takeover(agent, self.services.log))
-        if message is not None:
-            agent.conversation.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
         return node
 
