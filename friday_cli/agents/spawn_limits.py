@@ -6,9 +6,10 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from friday_cli.config.settings import DelegationSettings
-from friday_cli.core.agent.agent import Services
+from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import ToolError
@@ -16,6 +17,14 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
+
+
+class _Delegation(NamedTuple):
+    """A call of an agent that is about to start sub-agents."""
+
+    agent: Agent
+    call_id: str
+    specs: Sequence[SubagentTask]
 
 
 class SpawnLimiter:
@@ -45,15 +54,15 @@ class SpawnLimiter:
         wanted = [SpawnEstimate(provider, spec.profile, spec.limits.tokens) for spec in specs]
         self._coming += wanted
         try:
-            await self._approve_by_rules(tree, path, call_id, specs)
-            await self._approve(tree, path, call_id, specs)
+            asking = _Delegation(tree.node(path).agent, call_id, specs)
+            await self._approve_by_rules(asking)
+            await self._approve(asking, tree)
             yield
         finally:
             for one in wanted:
                 self._coming.remove(one)
 
-    async def _approve(self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]) -> None:
-        slot = tree.node(path).agent.slot
+    async def _approve(self, asking: _Delegation, tree: SubagentTree) -> None:
         while True:
             if self._turn is not tree.started_now:  # another turn of the user
                 self._turn, self._unpriced = tree.started_now, False
@@ -62,24 +71,22 @@ class SpawnLimiter:
             if not (exceeded := self._exceeded(count, price)):
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
-            words = f"{pluralize(len(specs), 'more agent')}, {count} in this turn; {cost}"
+            words = f"{pluralize(len(asking.specs), 'more agent')}, {count} in this turn; {cost}"
             if not self._services.approvals.interactive:
                 raise ToolError(f"Not started: {words}. That is {exceeded}, and no person can be asked here.")
-            async with slot.waiting("waiting_user"):
-                answer = await self._answer(path, call_id, words, "; ".join((exceeded, *_usual(specs))))
+            async with asking.agent.slot.waiting("waiting_user"):
+                answer = await self._answer(asking, words, exceeded)
             if answer is None:
                 continue  # the agent that had asked was stopped
             if answer.decision == "deny":
                 raise ToolError(f"The user declined {words}. {answer.reason}".strip())
             self._raise(count, price)
 
-    async def _approve_by_rules(
-        self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
-    ) -> None:
+    async def _approve_by_rules(self, asking: _Delegation) -> None:
         """Apply the rules about what a delegation usually costs."""
+        agent, specs = asking.agent, asking.specs
         usual = [spec.forecast.cost_usd for spec in specs if spec.forecast and spec.forecast.cost_usd]
         dollars = sum(each.p90 for each in usual) if len(usual) == len(specs) else None
-        agent = tree.node(path).agent
         found = agent.rules.decide_cost(dollars)
         if found.decision == "allow":
             return
@@ -88,28 +95,30 @@ class SpawnLimiter:
         if found.decision == "deny" or not self._services.approvals.interactive:
             asked = "" if found.decision == "deny" else ", and no person can be asked here"
             raise ToolError(f"Not started: {words}: {found.reason}{asked}.")
-        call = RuleInput(DELEGATE_TASK, "spawn", (words,))
         async with agent.slot.waiting("waiting_user"):
-            answer = await self._services.approvals.permission(
-                path, call_id, call, reason="; ".join((found.reason, *_usual(specs)))
-            )
+            answer = await self._permission(asking, words, found.reason)
         if answer.decision == "deny":
             raise ToolError(f"The user declined {words}. {answer.reason}".strip())
 
-    async def _answer(self, path: str, call_id: str, words: str, exceeded: str) -> ApprovalAnswer | None:
+    async def _permission(self, asking: _Delegation, words: str, reason: str) -> ApprovalAnswer:
+        call, reasons = RuleInput(DELEGATE_TASK, "spawn", (words,)), (reason, *_usual(asking.specs))
+        return await self._services.approvals.permission(
+            asking.agent.path, asking.call_id, call, reason="; ".join(reasons)
+        )
+
+    async def _answer(self, asking: _Delegation, words: str, exceeded: str) -> ApprovalAnswer | None:
         """The answer of the person to this question, or to the one that is open already; None if that was withdrawn."""
         if self._asking is not None:
-            asking = self._asking
-            await asyncio.wait([asking])
-            return asking.result()
-        asking = self._asking = asyncio.get_running_loop().create_future()
+            others = self._asking
+            await asyncio.wait([others])
+            return others.result()
+        mine = self._asking = asyncio.get_running_loop().create_future()
         answer = None
         try:
-            call = RuleInput(DELEGATE_TASK, "spawn", (words,))
-            answer = await self._services.approvals.permission(path, call_id, call, reason=exceeded)
+            answer = await self._permission(asking, words, exceeded)
         finally:
             self._asking = None
-            asking.set_result(answer)
+            mine.set_result(answer)
         return answer
 
     def _sums(self) -> tuple[int, float | None]:

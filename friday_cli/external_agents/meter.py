@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,15 @@ _NOT_FORWARDED = frozenset(
         *("authorization", "x-api-key", "x-goog-api-key", "proxy-authorization", "cookie"),
     )
 )
+
+
+class _Received(NamedTuple):
+    """A request of a program, which gets its answer from `client`."""
+
+    client: ServedConnection
+    target: str
+    headers: dict[str, str]
+    body: bytes
 
 
 class Meter:
@@ -98,28 +107,26 @@ class Meter:
         """Answer the requests of a connection."""
         while (request := await client.request()) is not None:
             target, headers = request.target, request.headers
-            body = await client.body()
+            received = _Received(client, target, headers, await client.body())
             given = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("authorization", "")
             if not secrets.compare_digest(given.removeprefix("Bearer ").encode(), self.token.encode()):
                 await client.answer(401, self._error("This is not the token of this agent.", 401))
             elif words := refusal(self._upstream.wire, request.method, target):
                 await client.answer(404, self._error(words, 404))
-            elif (asked := ProgramRequest.read(target, body)) is None:
+            elif (asked := ProgramRequest.read(target, received.body)) is None:
                 text = "Friday: the body of this request is not a JSON object, so it cannot be counted."
                 await client.answer(REFUSED, self._error(text))
             else:
-                await self._forward(client, target, headers, body, asked)
+                await self._forward(received, asked)
             client.next()
 
-    async def _forward(
-        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: ProgramRequest
-    ) -> None:
+    async def _forward(self, received: _Received, asked: ProgramRequest) -> None:
         self.last_at = asyncio.get_running_loop().time()
         self.running += 1
         try:
-            if words := self._refusal(asked) or await self._counted(client, target, headers, body, asked):
+            if words := self._refusal(asked) or await self._counted(received, asked):
                 self.problem = words if asked.turn else self.problem
-                await client.answer(REFUSED, self._error(words))
+                await received.client.answer(REFUSED, self._error(words))
         finally:
             self.running -= 1
             self.last_at = asyncio.get_running_loop().time()
@@ -137,9 +144,7 @@ class Meter:
             return f"Friday: {turns.limited.result()}."
         return ""
 
-    async def _counted(
-        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, asked: ProgramRequest
-    ) -> str:
+    async def _counted(self, received: _Received, asked: ProgramRequest) -> str:
         """Reserve, forward and settle a request. Returns why it was refused."""
         agent, services, price = self._agent, self._services, self._upstream.price(asked.model)
         if agent.budget.left("cost") != float("inf") and price(Usage(input=1, output=1)) is None:
@@ -158,7 +163,7 @@ class Meter:
                 held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
                 await ledger.begin(services.ledger, held)
             if reservation.output < asked.most:
-                body = asked.limited(reservation.output)
+                received = received._replace(body=asked.limited(reservation.output))
             estimate = msgspec.structs.replace(sent, cost_usd=price(sent), estimated=True)
             reply = price(Usage(output=1_000_000))
             marked = RequestSent(estimate, None if reply is None else reply / 1_000_000)
@@ -166,7 +171,7 @@ class Meter:
                 self._turns.begin(marked)
             if not asked.free:
                 await store_sent(agent, services, marked)
-            await self._exchange(client, target, headers, body, reader)
+            await self._exchange(received, reader)
         except LimitReached as limit:
             self._turns.stop_at(limit)
             return f"Friday: {limit}."
@@ -183,14 +188,13 @@ class Meter:
                 self._turns.end(usage, "end_turn", marked=True)
         return ""
 
-    async def _exchange(
-        self, client: ServedConnection, target: str, headers: dict[str, str], body: bytes, reader: UsageReader
-    ) -> None:
+    async def _exchange(self, received: _Received, reader: UsageReader) -> None:
         """Forward a request, and pass its answer on."""
-        upstream = self._upstream
+        upstream, client = self._upstream, received.client
+        url, headers = upstream.url(received.target), self._sent_headers(received.headers)
         reader.sent = True
         try:
-            response = await http.forward(upstream.endpoint, upstream.url(target), (body,), self._sent_headers(headers))
+            response = await http.forward(upstream.endpoint, url, (received.body,), headers)
         except asyncio.CancelledError:
             reader.stopped = True
             raise
