@@ -141,7 +141,7 @@ async def _of_a_session(size: tuple[int, int]) -> dict[str, str]:
     writes = does("write_file", path="notes.md", content="The retry waits 0.5 s.\n")
     turns = [{"text": "The retry waits for the first failure only."}, writes, {"text": "It is written down."}]
     async with serving(MODELS) as server:
-        with at_home() as cwd, patch("friday_cli.frontends.tui.commands.model_list.SILENT_S", 60.0):  # no note
+        with at_home() as cwd:
             profiles = config_dir() / "profiles"
             profiles.mkdir(parents=True)
             (profiles / "porter.md").write_text(PROFILE)
@@ -155,6 +155,7 @@ async def _of_a_session(size: tuple[int, int]) -> dict[str, str]:
                 async def keep(name: str, typed: str, has: str, *keys: str) -> None:
                     await chat.say(typed)
                     await event_chat.settle(has=has)
+                    await chat.until(lambda: "Asking your services" not in chat.frame)
                     await chat.press(*keys)
                     await event_chat.settle()
                     out[name] = event_chat.frame()
