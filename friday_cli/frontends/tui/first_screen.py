@@ -1,4 +1,4 @@
-"""Shows the start card above an empty chat, until something is said or shown in it."""
+"""Shows the start card above a chat in which nothing was said yet."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from .widgets.status_bar import StatusFacts
 if TYPE_CHECKING:
     from .widgets.start_card import StartCard
 
+ROWS_BELOW = 4
+"""Rows of the prompt and the status line."""
+
 
 class FirstScreen:
-    """The start card of a chat, until something is said or shown in it."""
+    """The start card of a chat, until the first message. What is shown before that stands below it, as long as it fits there."""
 
     def __init__(self, services: ChatServices, body: ChatBody) -> None:
-        """The card stands above `body`."""
+        """The card stands above the transcript of `body`."""
         self._services, self._body = services, body
         self._card: StartCard | None = None
 
@@ -28,21 +31,22 @@ class FirstScreen:
         if self._card is not None:
             await self._card.remove()
             self._card = None
-        if self._services.controller.session is not None and not self._has_content:
+        if self._services.controller.session is not None and not self._begun:
             tip = keys.respelled("Shift+Tab mode · Ctrl+T agents · F1 help", self._services.keys.chosen)
             self._card = StartCard(self._services.cwd, tip)
-            await self._body.screen.mount(self._card, before=self._body)
+            await self._body.mount(self._card, before=self._body.transcript)
 
     @property
-    def _has_content(self) -> bool:
+    def _begun(self) -> bool:
         root = self._services.controller.state.root  # one without a run: only the mode was changed
-        return (root is not None and root.run > 0) or bool(self._body.transcript.blocks.blocks)
+        return root is not None and root.run > 0
 
     def follow(self, facts: StatusFacts) -> None:
         """Update the card, or remove it."""
         if self._card is None:
             return
-        if self._has_content:
+        rows_left = self._services.app.size.height - self._card.size.height - ROWS_BELOW
+        if self._begun or self._body.transcript.blocks.total > rows_left:
             self._card.remove()
             self._card = None
         else:

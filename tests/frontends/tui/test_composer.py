@@ -8,6 +8,7 @@ import pytest
 from textual import events
 
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.frontends.tui.commands import slash_commands
 from friday_cli.frontends.tui.state.prompt_history import PromptHistory
 from friday_cli.frontends.tui.widgets.paste_chips import PasteChips
 from tests.frontends.tui.chat import opened
@@ -206,6 +207,15 @@ async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(
             chat.composer.area.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
         await chat.idle()
         assert "› see @ann" in chat.frame
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 45)])
+async def test_every_command_of_the_completion_says_what_it_does(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(tmp_path, {"a": []}, size=size) as chat:
+        for command in sorted(slash_commands.COMMANDS, key=lambda c: len(c.name) + len(c.usage))[-6:]:
+            await chat.type(f"/{command.name}", shows=command.help[:20])
+            chat.has(f"/{command.name} {command.usage[:1]}")
+            chat.composer.put("")
 
 
 async def test_a_note_is_shown_to_its_last_word_on_a_small_screen(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli import __version__
-from friday_cli.core.protocol.events import AgentStarted, MessageAdded
+from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Notice
 from friday_cli.core.protocol.messages import user
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.commands import slash_commands
@@ -64,10 +64,10 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 
 
-async def _look_around(folder: Path) -> None:
+async def _look_around(folder: Path, title: str = "Look around") -> None:
     """Store a session of a folder."""
     store = Store(store_path())
-    made = await store.create_session(folder, title="Look around")
+    made = await store.create_session(folder, title=title)
     log = AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around"))
     with await store.own(made):
         await store.journal(made).append(numbered(*(("a", event) for event in log)))
@@ -145,9 +145,19 @@ async def test_an_empty_chat_shows_where_it_is_until_the_first_message(tmp_path:
         assert "Friday " not in chat.frame
 
 
-async def test_an_empty_chat_names_the_last_session_here_until_a_card_is_shown(tmp_path: Path) -> None:
-    await _look_around(tmp_path)
+async def test_an_empty_chat_names_the_last_session_here_as_long_as_what_is_shown_fits_below(tmp_path: Path) -> None:
+    await _look_around(tmp_path, "Look at all that is around here, and say what there is")
     async with opened(tmp_path, HELLO, size=(60, 20)) as chat:
-        await chat.shows("Last here: Look around")
+        await chat.shows("Last here")
+        row = next(number for number, row in enumerate(chat.frame.splitlines()) if "Last here" in row)
+        assert "Look at" in chat.frame.splitlines()[row]
+        assert not chat.frame.splitlines()[row + 1].strip(), "a long title takes one row"
+        await chat.session._log.emit("a", Notice("The sandbox is old.", "warning"))
+        await chat.shows("! The sandbox is old.")
+        await chat.say("/todo", shows="There is no list of steps.")
+        await chat.type("/", shows="/add-dir")
+        await chat.press("backspace", shows="! The sandbox is old.")
+        chat.has("Last here", "There is no list of steps.")
         await chat.say("/help")
         await chat.until(lambda: "Last here" not in chat.frame)
+        chat.has("@ names a file")

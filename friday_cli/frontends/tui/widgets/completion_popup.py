@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+from rich.text import Text
 from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -81,7 +83,8 @@ class Popup(OptionList, can_focus=False):
         self.display = bool(choices)
         self.clear_options()
         if choices:
-            width = min(max(len(choice.label) for choice in choices), 60)
+            room = max(self.app.size.width * 2 // 5, 20)
+            width = min(max(cell_len(choice.label) for choice in choices), room)
             self.add_options([Option(_line(choice, width)) for choice in choices])
             self.highlighted = cursor
 
@@ -93,7 +96,8 @@ class Popup(OptionList, can_focus=False):
 
 
 def _line(choice: Completion, width: int) -> Content:
-    label = sanitize_line(choice.label, 200)
+    label = Text(sanitize_line(choice.label, 200))
     if not choice.note:
-        return Content(label)
-    return Content.assemble(label.ljust(width), "  ", (sanitize_line(choice.note, 200), "$text-muted"))
+        return Content(label.plain)
+    label.truncate(width, overflow="ellipsis", pad=True)
+    return Content.assemble(label.plain, "  ", (sanitize_line(choice.note, 200), "$text-muted"))

@@ -53,7 +53,7 @@ class StartCard(Static):
             return
         for row in rows:
             when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
-            self._last = f"Last here: {sanitize_line(row.title, 60)}, {when} · /resume"
+            self._last = f"Last here, {when} (/resume): {sanitize_line(row.title, 60)}"
             self._draw()
 
     def _draw(self) -> None:

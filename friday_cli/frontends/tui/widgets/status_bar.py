@@ -16,9 +16,6 @@ from .styles import Styles
 
 MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "yolo": "error"}
 
-MIN_HINT = 12
-"""Cells that a truncated hint needs."""
-
 
 @dataclass(frozen=True)
 class StatusFacts:
@@ -111,8 +108,6 @@ def draw_line(facts: StatusFacts, styles: Styles, width: int) -> Text:
     free = width - out.cell_len - 1
     while hint.cell_len > free - 1 and " · " in hint.plain:
         hint = Text(hint.plain.rpartition(" · ")[0], style=styles.dim, no_wrap=True, overflow="ellipsis")
-    if reserved and hint.cell_len > free - 1 >= MIN_HINT:
-        hint.truncate(free - 1, overflow="ellipsis")
     if free > hint.cell_len:
         out.append(" " * (free - hint.cell_len))
         out.append_text(hint)
