@@ -55,6 +55,15 @@ def _names() -> re.Pattern[str]:
 
 
 @cache
+def _names_without_folder() -> tuple[frozenset[str], re.Pattern[str]]:
+    """The names that are in no folder: those without `*`, and an expression for the others."""
+    names = [name.rstrip("/") for _, _, names in ROWS for name in names.split()]
+    names = [name for name in names if "/" not in name]
+    others = re.compile("|".join(_part(name) for name in names if "*" in name), re.S)
+    return frozenset(name for name in names if "*" not in name), others
+
+
+@cache
 def deeper_names() -> dict[str, tuple[str, ...]]:
     """The rest of each name that is in a folder with other files, by that folder, as `.github`."""
     found: dict[str, list[str]] = {}
@@ -68,3 +77,9 @@ def deeper_names() -> dict[str, tuple[str, ...]]:
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later."""
     return _names().fullmatch(path.lower()) is not None
+
+
+def is_protected_name(name: str) -> bool:
+    """As `is_protected` of a file or folder by its name alone: faster, for folders with thousands."""
+    names, others = _names_without_folder()
+    return (lower := name.lower()) in names or others.fullmatch(lower) is not None

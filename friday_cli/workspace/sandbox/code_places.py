@@ -6,13 +6,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from friday_cli.core.permissions.runs_later import deeper_names, is_protected
+from friday_cli.core.permissions.runs_later import deeper_names, is_protected_name
 from friday_cli.system.folder_watch import FolderWatch
 
 FOLDERS, ENTRIES = 2_000, 20_000
@@ -55,7 +54,7 @@ class CodePlaces:
         with self._lock:
             changed = self._changed_folders()
             if changed is None or not all(map(self._is_as_before, changed)):
-                self._places = tuple(self._walk(changed))
+                self._places = self._walk(changed)
             return self._places
 
     def _changed_folders(self) -> set[str] | None:
@@ -81,12 +80,13 @@ class CodePlaces:
             return False
         return (found.folders, found.places) == (before.folders, before.places)
 
-    def _walk(self, changed: set[str] | None) -> Iterator[str]:
-        """The places, from the top. Of folders that are known only those that `changed` are looked at; None: all."""
-        if changed is None and len(self._known) > WATCHED_FROM:
+    def _walk(self, changed: set[str] | None, *, watched: bool = False) -> tuple[str, ...]:
+        """The places, from the top. Of folders that are known only those that `changed` are looked at; None: all. Where there are
+        many, it begins again once they are `watched`, if they can be."""
+        if watched:
             with suppress(OSError):  # not on this system, or too many programs watch already
                 self._watch = FolderWatch([Path(self._root)])
-        waiting, seen = deque([self._root]), dict[str, _Folder]()
+        waiting, seen, places = deque([self._root]), dict[str, _Folder](), list[str]()
         while waiting:
             path = waiting.popleft()
             found = self._known.get(path)
@@ -99,9 +99,13 @@ class CodePlaces:
                 except OSError:
                     continue  # removed since, or not readable
             seen[path] = found
+            if changed is None and not watched and len(seen) > WATCHED_FROM:
+                self._known |= seen
+                return self._walk(None, watched=True)
             waiting.extend(found.folders)
-            yield from found.places
+            places += found.places
         self._known = seen
+        return tuple(places)
 
     def _look(self, path: str) -> _Folder:
         if self._watch is not None:
@@ -115,15 +119,18 @@ class CodePlaces:
             return known
         folders: list[str] = []
         places: list[str] = []
+        deeper = deeper_names()
         with os.scandir(path) as entries:
             for entry in islice(entries, ENTRIES):
-                if is_protected(entry.name):
-                    if path != self._root or entry.name not in (".git", ".friday"):
-                        git = entry.name == ".git" and entry.is_dir(follow_symlinks=False)
-                        places += [f"{entry.path}/{name}" for name in _GIT] if git else [entry.path]
+                name = entry.name
+                if is_protected_name(name):
+                    if path != self._root or name not in (".git", ".friday"):
+                        git = name == ".git" and entry.is_dir(follow_symlinks=False)
+                        places += [f"{entry.path}/{part}" for part in _GIT] if git else [entry.path]
                     continue
-                places += [f"{entry.path}/{rest}" for rest in deeper_names().get(entry.name.lower(), ())]
-                if entry.name not in _CLOSED and entry.is_dir(follow_symlinks=False):
+                if (lower := name.lower()) in deeper:
+                    places += [f"{entry.path}/{rest}" for rest in deeper[lower]]
+                if name not in _CLOSED and entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
         changed = changed if changed < time.time_ns() - SETTLED_NS else -1  # it may change again without a later time
         return _Folder(changed, tuple(sorted(folders)), tuple(sorted(places)))

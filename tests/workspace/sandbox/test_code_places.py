@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.permissions.runs_later import ROWS, is_protected, is_protected_name
 from friday_cli.workspace.sandbox import code_places
 from friday_cli.workspace.sandbox.code_places import CodePlaces
 
@@ -70,3 +71,20 @@ def test_the_places_after_changes_are_those_of_a_first_look(
             folders = [root, *(path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts)]
             chance.choice(CHANGES)(chance, chance.choice(sorted(folders)))
         assert places.find() == CodePlaces(str(root)).find()
+
+
+@pytest.mark.parametrize(
+    "name", sorted({name.strip("/") for _, _, names in ROWS for name in names.split()} | {"a.txt", "git"})
+)
+def test_a_name_alone_is_judged_as_its_path(name: str) -> None:
+    spelled = [
+        name,
+        name.upper(),
+        name.replace("*", "x.y"),
+        name.replace("*", ""),
+        f"{name}.bak",
+        f"a{name}",
+        name + "\n",
+    ]
+    for one in (part for text in spelled for part in (text, text.rpartition("/")[2]) if "/" not in part):
+        assert is_protected_name(one) == is_protected(one), one
