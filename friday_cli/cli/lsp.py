@@ -62,8 +62,8 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
                 state = never or ("would start" if entry.lints or entry.name == first else "not needed")
             else:
                 state = "not configured here" if entry.lints else "not needed" if first else "not found"
-            missing = (f"install: {entry.install}" if entry.install else entry.command) if state == "not found" else ""
-            row = rows.setdefault(entry.name, _row(entry, state, with_tilde(one.program) if one else missing))
+            where = with_tilde(one.program) if one is not None else _missing(entry, state)
+            row = rows.setdefault(entry.name, _row(entry, state, where))
             row["files"] = " ".join(dict.fromkeys((*row["files"].split(), path.suffix)))
     rows |= {entry.name: _row(entry, "off", entry.file) for entry in table.entries if not entry.enabled}
     if as_json:
@@ -74,7 +74,7 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
         output.remark("no known language server handles the files here; lsp.json can add others (docs/lsp.md)")
     for problem in table.problems:
         output.remark(problem)
-    if not project.ok:
+    if any(row["state"] == "not trusted" for row in rows.values()):
         output.remark(f"none is started: {project.reason} `friday trust` allows it.")
 
 
@@ -82,6 +82,13 @@ def _opened(trust: bool) -> tuple[ProjectContext, Trust, Path]:
     """The settings, what is trusted, and the folder of a command."""
     context = load_context()
     return context, context.trust_status.as_trusted() if trust else context.trust_status, working_folder()
+
+
+def _missing(entry: LanguageServerEntry, state: str) -> str:
+    """What stands in place of the program of a server that does not handle a file."""
+    if state == "not configured here":
+        return f"needs {entry.only_with[0]}" if entry.only_with else ""
+    return "not installed" if state == "not needed" else f"install: {entry.install}" if entry.install else entry.command
 
 
 def _row(entry: LanguageServerEntry, state: str, where: str) -> dict[str, str]:

@@ -159,7 +159,8 @@ def test_a_sound_store_is_described(console: Console) -> None:
 
 
 def test_a_project_that_waits_for_trust_is_worth_a_note(console: Console) -> None:
-    assert facts(console)["settings/project"]["level"] == "ok"
+    fact = facts(console)["settings/project"]
+    assert (fact["level"], fact["text"]) == ("ok", f"{console.project} has nothing that needs trust")
     console.profile(console.project / ".friday/profiles", "x")
     assert facts(console)["settings/project"]["level"] == "note"
     console.ok("trust", "--yes")

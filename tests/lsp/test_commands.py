@@ -108,6 +108,18 @@ def test_no_server_is_started_in_a_folder_that_is_not_trusted(console: Console) 
     assert any(head == ".lsp.json: theirs" and sys.executable in about for head, about in rows)
 
 
+def test_trust_is_named_only_where_a_server_waits_for_it_and_no_place_is_empty(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    (console.project / "a.py").write_text("x = 1\n")
+    listed = console.ok("lsp", "list")
+    assert listed.err == ""
+    assert {row[0]: row[-1] for row in listed.rows}["ruff"].endswith("needs ruff.toml")
+    assert all(row["where"] for row in console.ok("lsp", "list", "--json").document["servers"])
+    assert "None is started here" not in console("doctor").out
+
+
 def test_a_project_replaces_no_server_of_yours(console: Console, mine: Path) -> None:
     (console.project / "a.bad").write_text("BAD\n")
     write(

@@ -128,6 +128,8 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
         yield Fact("variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables))
     level: Level = "note" if project.outdated or (project.seen and not project.ok) else "ok"
     text = f"{project.root} is trusted" if project.ok else project.reason
+    if project.state == "new" and not project.seen:
+        text = f"{project.root} has nothing that needs trust"
     if project.revised:
         text += f"; changed since, and information only: {', '.join(change[2:] for change in project.revised)}"
     if project.skills_revised:

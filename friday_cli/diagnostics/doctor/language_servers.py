@@ -21,7 +21,8 @@ def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[
         return
     table = language_server_table(project, env)
     ends = languages_of(cwd)
-    for end, one in zip(ends, servers_of(cwd, ends, table, env), strict=True):
+    servers = servers_of(cwd, ends, table, env)
+    for end, one in zip(ends, servers, strict=True):
         if one is not None:
             venv = f", told of {with_tilde(one.venv)}" if one.venv else ""
             confined = "in the sandbox" if one.entry.sandbox or one.in_project else "without the sandbox"
@@ -34,7 +35,7 @@ def installed(cwd: Path, settings: Settings, project: trust.Trust, env: Mapping[
             yield Fact(f"*{end}", "no language server is installed", "note", f"For example: {known}" if known else "")
     for problem in table.problems:
         yield Fact("problem", problem, "note")
-    if ends and not project.ok:
+    if any(servers) and not project.ok:
         yield Fact("not used", f"{project.reason} None is started here.", "note", "Run `friday trust`.")
     elif not ends and not table.problems:
         yield Fact("needed", "none: no project of a known language here")

@@ -12,6 +12,7 @@ from friday_cli.frontends.tui.widgets.status_bar import short_count
 from friday_cli.session import lists
 from friday_cli.session.commands import MeasureContext
 from friday_cli.view import ResultItem
+from tests.agents.hooks.hook_files import hook, own_hooks
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.frontends.tui.terminal_fixture import Terminal
 from tests.llm.models.test_local_servers import serving
@@ -136,6 +137,13 @@ async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> No
         }.items():
             await chat.say(typed, shows=shown)
         chat.has("session: ", "folder:", "1 agent, 0 at work")
+
+
+async def test_hooks_say_what_they_can_do(tmp_path: Path) -> None:
+    own_hooks({"PreToolUse": [hook("guard.sh", matcher="Bash", onFailure="block")], "Stop": [hook("look.sh")]})
+    async with opened(tmp_path, ONE, size=(100, 40)) as chat:
+        await chat.say("/hooks", shows="what it does")
+        chat.has("may deny, ask, allow, rewrite a call; if it", "may send the agent back to work", "guard.sh from")
 
 
 async def test_the_context_is_counted_by_part_right_after_a_rewind_and_its_card_folds(tmp_path: Path) -> None:

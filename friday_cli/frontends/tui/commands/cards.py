@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 CELLS = 50
 """Cells of the picture of the context window."""
+HOOK_EFFECTS = {
+    "SessionStart": "may add context",
+    "UserPromptSubmit": "may block your message, add context",
+    "PreToolUse": "may deny, ask, allow, rewrite a call",
+    "PermissionRequest": "may answer the question",
+    "PostToolUse": "may replace a result, add context",
+    "PostToolUseFailure": "may replace a result, add context",
+    "PostToolBatch": "may add context",
+    "SubagentStart": "may refuse a sub-agent, lower its limits",
+    "SubagentStop": "may send it back to work",
+    "Stop": "may send the agent back to work",
+    "PreCompact": "may block a compaction",
+}
+"""What hooks can change, by event; the answers of others are not used."""
 STEP_MARKS = {"done": "x", "active": ">"}
 """Marks of steps by their state; a step that waits has none."""
 
@@ -69,18 +83,27 @@ async def _servers(session: SessionPort | None) -> str:
 
 def hooks_card(hooks: Sequence[Hook], problems: Sequence[str]) -> str:
     """The hooks in the order in which their answers are composed."""
+    if not hooks and not problems:
+        return "There are no hooks. They are programs that run before or after what agents do; docs/hooks.md shows how to write one."
     rows = [
-        f"- {hook.event} {code(hook.matcher or '*', 60)}: {code(hook.name, 120)}, from {code(with_tilde(hook.file), 120)}"
+        (
+            f"{hook.event} {code(hook.matcher, 60)}",
+            _effect_of(hook),
+            f"{code(hook.name, 120)} from {code(with_tilde(hook.file), 120)}",
+        )
         for hook in hooks
     ]
-    rows += [f"- not used: {code(problem, 300)}" for problem in problems]
-    return (
-        "**Hooks**: `friday hooks test EVENT` tries them.\n\n" + "\n".join(rows)
-        if rows
-        else (
-            "There are no hooks. They are programs that run before or after what agents do; docs/hooks.md shows how to write one."
-        )
-    )
+    tail = "".join(f"\n- not used: {code(problem, 300)}" for problem in problems)
+    shown = table(("when", "what it does", "command"), rows) + "\n" if rows else ""
+    return f"**Hooks**: `friday hooks test EVENT` tries them.\n\n{shown}{tail}"
+
+
+def _effect_of(hook: Hook) -> str:
+    """What a hook can change, in a few words."""
+    effect = "" if hook.entry.run_async else HOOK_EFFECTS.get(hook.event, "")
+    if effect and hook.source == "project":
+        effect = "may refuse, ask, add context"
+    return (effect or "only runs") + ("; if it fails, that denies" if hook.blocks and effect else "")
 
 
 def skills_card(found: Skills) -> str:
