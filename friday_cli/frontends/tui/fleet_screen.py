@@ -24,7 +24,7 @@ from friday_cli.session.fleet import FleetRow, OpenQuestion
 from friday_cli.system.paths import with_tilde
 
 from .notifications import TerminalSignals
-from .widgets.text_input import TextField
+from .widgets.text_field import TextField
 
 REFRESH_S, AGED_S = 0.5, 5.0
 """Seconds between two looks at the session file, and until the ages of the rows are shown again."""

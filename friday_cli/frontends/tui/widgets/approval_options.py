@@ -21,7 +21,7 @@ from friday_cli.core.tool_catalog import BASH
 from friday_cli.view import PendingAsk
 
 from .styles import TextRenderer
-from .text_input import TextField
+from .text_field import TextField
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer

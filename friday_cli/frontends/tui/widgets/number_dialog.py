@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from friday_cli.core.text.sanitize import sanitize_line
 
-from .text_input import TextField
+from .text_field import TextField
 
 
 class NumberDialog(ModalScreen[int | None]):

@@ -10,7 +10,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from .text_input import TextField
+from .text_field import TextField
 from .transcript import Transcript
 
 

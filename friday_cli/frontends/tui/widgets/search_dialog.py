@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from ..commands.context import SearchRow
-from .text_input import TextField
+from .text_field import TextField
 
 _KEYS = "Type to search · Enter chooses · Esc leaves"
 

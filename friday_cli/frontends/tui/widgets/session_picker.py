@@ -23,7 +23,7 @@ from friday_cli.session import lists
 from friday_cli.store.records import SessionRow
 from friday_cli.view import MessageItem
 
-from .text_input import TextField
+from .text_field import TextField
 
 MARKED = 200
 """How many of the newest sessions are marked if they are open."""

@@ -1,4 +1,4 @@
-"""Text fields that handle keys in the order in which they were typed: `TextField` of one line, and `Prompt`."""
+"""The field in which the user writes messages. It handles keys in the order in which they were typed."""
 
 from __future__ import annotations
 
@@ -9,38 +9,18 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 
-from ..state import keymap
 from ..terminal import images
 from .paste_chips import PasteChips
+from .text_field import run_binding
 
 if TYPE_CHECKING:
     from .vim_keys import VimKeys
-
-
-async def _run_binding(widget: Widget, event: events.Key) -> bool:
-    """Run what a key is bound to in `widget` at once. The app would run it after letters that were typed later, or not at
-    all if the window has lost the focus since. False if the key has no binding there."""
-    for binding in () if event.is_printable else keymap.held(widget).get(event.key, ()):
-        event.stop()
-        event.prevent_default()
-        await widget.run_action(binding.action)
-        return True
-    return False
-
-
-class TextField(Input):
-    """A text field of one line that handles keys in the order in which they were typed."""
-
-    async def _on_key(self, event: events.Key) -> None:
-        if not await _run_binding(self, event):
-            await super()._on_key(event)
 
 
 class ComposerActions(Protocol):
@@ -101,7 +81,7 @@ class Prompt(TextArea):
         elif self.vim is not None and self.vim.press(event.key, event.character):
             event.stop()
             event.prevent_default()
-        elif not await _run_binding(self, event):
+        elif not await run_binding(self, event):
             await super()._on_key(event)
 
     def validate_selection(self, selection: Selection) -> Selection:

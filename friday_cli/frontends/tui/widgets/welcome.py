@@ -22,7 +22,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .chat_request import ChatRequest
-from .text_input import TextField
+from .text_field import TextField
 from .transcript_messages import TextTyped
 
 _PREFIXES = (
