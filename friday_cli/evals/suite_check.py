@@ -37,10 +37,10 @@ class TaskCheck(msgspec.Struct, frozen=True):
 
 
 async def check_suite(
-    suite: Suite, settings: Settings, env: Mapping[str, str], *, times: int = 3, parallel: int = 0
+    suite: Suite, settings: Settings, env: Mapping[str, str], *, times: int = 3
 ) -> AsyncIterator[TaskCheck]:
     """Check each task `times`; the results come in the order of the tasks. Raises FridayError where nothing can be run."""
-    room = asyncio.Semaphore(parallel or min(4, os.cpu_count() or 1))
+    room = asyncio.Semaphore(min(4, os.cpu_count() or 1))
     with TemporaryDirectory(prefix="friday-eval-") as name:
         folder = Path(name)
         commands = await ConfinedCommands.open(suite, folder, settings, env)

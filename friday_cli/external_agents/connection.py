@@ -35,8 +35,8 @@ NEEDS_LOGIN = -32000
 class ProgramFailed(FridayError):
     """The program cannot be used, or has ended; the message is for a person. `login`: it needs one."""
 
-    def __init__(self, message: str, *, hint: str = "", login: bool = False) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *, login: bool = False) -> None:
+        super().__init__(message)
         self.login = login
 
 

@@ -164,7 +164,7 @@ class MapStore:
         await self.db.change(
             "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?, 0, 0) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
             " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
-            *(job.id, self.folder, as_json(job), now, now, now),
+            *(job.id, self.folder, msgspec.json.encode(job).decode(), now, now, now),
         )
         return await self.batch(job.id)
 
@@ -327,11 +327,6 @@ class MapStore:
             " AND key IN (SELECT key FROM places WHERE batch = ?)",
             *(self.folder, batch),
         )
-
-
-def as_json(job: MapJob) -> str:
-    """A job as text for the store."""
-    return msgspec.json.encode(job).decode()
 
 
 def _place(row: tuple[Any, ...]) -> Place:

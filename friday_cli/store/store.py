@@ -74,14 +74,14 @@ class Store:
 
     # ---- one session --------------------------------------------------------------------------------------------
 
-    async def create_session(self, cwd: str | Path, *, model: str = "", title: str = "", name: str = "") -> str:
+    async def create_session(self, cwd: str | Path, *, title: str = "", name: str = "") -> str:
         """Create a session of the folder `cwd` and return its id: `name`, or a new id. The caller must `own` it before
         it appends events."""
         name, now = name or new_id(), time.time()
-        values = (name, text_of(cwd), sanitize_line(title), model, now, now)
+        values = (name, text_of(cwd), sanitize_line(title), now, now)
         await self._writer.submit(
             lambda db: db.execute(
-                "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values
+                "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, '', ?, ?)", values
             )
         )
         return name

@@ -9,8 +9,8 @@ from mcp_types import Tool, ToolAnnotations
 Schema = dict[str, Any]
 
 
-def _object(properties: Schema, *required: str, extra: bool = False) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": extra}
+def _object(properties: Schema, *required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def _list(items: Schema) -> Schema:

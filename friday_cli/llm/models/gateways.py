@@ -24,7 +24,7 @@ from friday_cli.system import cache_file
 
 from ..transport import error_mapping
 from ..transport.endpoint import Endpoint
-from ..transport.text import dict_in, dicts_in
+from ..transport.text import dict_in, dicts_in, size_in
 from .catalog import ModelQuirks
 from .credentials import find_key
 from .factory import endpoint as endpoint_of
@@ -157,7 +157,7 @@ def _model(name: str, row: Mapping[str, Any], prices: bool) -> GatewayModel:
     with suppress(ValueError):
         ends = date.fromisoformat(str(row.get("retires_at") or row.get("shutdown_date"))[:10])
     quirks = _quirks(dict_in(row.get("capabilities")))
-    return GatewayModel(name, _window(row), _prices(row, prices), _size(longest), quirks, ends)
+    return GatewayModel(name, _window(row), _prices(row, prices), size_in(longest), quirks, ends)
 
 
 def _quirks(capabilities: Mapping[str, Any]) -> ModelQuirks | None:
@@ -224,11 +224,7 @@ async def _get(client: httpx2.AsyncClient, endpoint: Endpoint, url: str) -> dict
 
 def _window(row: Mapping[str, Any]) -> int:
     places = (row, dict_in(row.get("meta")), dict_in(row.get("model_info")))
-    return next(filter(None, (_size(place.get(key)) for key in _WINDOWS for place in places)), 0)
-
-
-def _size(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
+    return next(filter(None, (size_in(place.get(key)) for key in _WINDOWS for place in places)), 0)
 
 
 def _is_name(value: object) -> bool:

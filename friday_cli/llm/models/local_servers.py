@@ -21,7 +21,7 @@ from msgspec import structs
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 
-from ..transport.text import dict_in, dicts_in
+from ..transport.text import dict_in, dicts_in, size_in
 from .presets import PRESETS, LocalModel, LocalServer, LocalServers, ModelService, find_service
 from .resolve import ModelChoice
 
@@ -143,7 +143,7 @@ async def _ollama(get: _Get) -> _Answer:
     tags, running = await asyncio.gather(get("/api/tags"), get("/api/ps"))
     if not isinstance(tags.get("models"), list):
         return None, ""
-    loaded = {_name(row): _count(row.get("context_length")) for row in _rows(running, "models")}
+    loaded = {_name(row): size_in(row.get("context_length")) for row in _rows(running, "models")}
     ids = [_name(row) for row in _rows(tags, "models")]
     shown = await asyncio.gather(*(get("/api/show", {"model": name}) for name in ids))
     models = []
@@ -154,7 +154,7 @@ async def _ollama(get: _Get) -> _Answer:
             continue  # an embedding model
         tools = "tools" in can if isinstance(can, list) else None
         window = loaded.get(name) or _num_ctx(show.get("parameters"))
-        models.append(LocalModel(name, window, _count(next(iter(lengths), 0)), tools))
+        models.append(LocalModel(name, window, size_in(next(iter(lengths), 0)), tools))
     unsure = any(not m.window for m in models)
     hint = "Ollama can limit the context to 4,096 tokens: start it with OLLAMA_CONTEXT_LENGTH=32768 or more."
     return models, hint if unsure else ""
@@ -173,7 +173,7 @@ async def _lmstudio(get: _Get) -> _Answer:
         can = row.get("capabilities")
         tools = "tool_use" in can if isinstance(can, list) else None
         models.append(
-            LocalModel(name, _count(row.get("loaded_context_length")), _count(row.get("max_context_length")), tools)
+            LocalModel(name, size_in(row.get("loaded_context_length")), size_in(row.get("max_context_length")), tools)
         )
     return models, ""
 
@@ -185,9 +185,9 @@ async def _llamacpp(get: _Get) -> _Answer:
     owners = {row.get("owned_by") for row in rows if isinstance(row.get("owned_by"), str)}
     if not isinstance(settings, dict) and owners.isdisjoint(("llamacpp", "me")):  # "me": llama-cpp-python
         return None, ""
-    window = _count(dict_in(settings).get("n_ctx"))
+    window = size_in(dict_in(settings).get("n_ctx"))
     hint = "llama-cpp-python does not report its context, by default 2,048 tokens: start it with --n_ctx 32768 or more."
-    models = [LocalModel(_name(row), window, _count(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows]
+    models = [LocalModel(_name(row), window, size_in(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows]
     return models, hint if "me" in owners and not window else ""
 
 
@@ -195,7 +195,7 @@ async def _vllm(get: _Get) -> _Answer:
     rows = _rows(await get("/v1/models"), "data")
     if not any(row.get("owned_by") == "vllm" or "max_model_len" in row for row in rows):
         return None, ""
-    return [LocalModel(_name(row), _count(row.get("max_model_len"))) for row in rows], ""
+    return [LocalModel(_name(row), size_in(row.get("max_model_len"))) for row in rows], ""
 
 
 _READERS = {"ollama": _ollama, "lmstudio": _lmstudio, "llamacpp": _llamacpp, "vllm": _vllm}
@@ -211,13 +211,9 @@ def _name(row: dict[str, Any]) -> str:
     return name if isinstance(name, str) and name.isprintable() and " " not in name and len(name) <= 200 else ""
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
-
-
 def _num_ctx(parameters: object) -> int:
     for line in parameters.splitlines() if isinstance(parameters, str) else ():
         words = line.split()
         if len(words) == 2 and words[0] == "num_ctx" and words[1].isdecimal():
-            return _count(int(words[1][:10]))
+            return size_in(int(words[1][:10]))
     return 0

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Chunk, Provider, ReplyDone, Request, TextChunk
+from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, TextChunk
 
 BADGE = "replayed: no request is sent"
 
@@ -35,26 +35,22 @@ class Replies(Protocol):
         """The window, price and abilities of a model, by its full name."""
 
     async def reply(self, request: Request, model: str) -> ReplyDone | RecordedError | None:
-        """What the request to `model` was answered, after the time that it took; None if the model itself is to answer now."""
+        """What the request to `model` was answered, after the time that it took; None if there is no reply."""
 
 
 class RecordedProvider:
-    """Implements `Provider` for the model `name/model`. `live` is asked where the recording has ended."""
+    """Implements `Provider` for the model `name/model`."""
 
     rate_limit_key = "recorded"
 
-    def __init__(self, name: str, model: str, replies: Replies, live: Provider | None = None) -> None:
-        self.name, self.model = name, model
-        self._replies, self._live = replies, live
+    def __init__(self, name: str, model: str, replies: Replies) -> None:
+        self.name, self.model, self.badge = name, model, BADGE
+        self._replies = replies
         facts = self._facts = replies.facts(f"{name}/{model}")
-        self.window = live.window if live is not None else facts.window
-        self.max_output = live.max_output if live is not None else facts.max_output
-        self.badge = live.badge if live is not None else BADGE
+        self.window, self.max_output = facts.window, facts.max_output
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`, as the recording has them for its estimates."""
-        if self._live is not None:
-            return self._live.cost(usage)
         if self._facts.input_usd is None or self._facts.output_usd is None:
             return None
         return usage.output * self._facts.output_usd + (usage.input + usage.cache_write) * self._facts.input_usd
@@ -62,10 +58,6 @@ class RecordedProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The recorded reply in one piece. Raises ProviderError as recorded."""
         found = await self._replies.reply(request, f"{self.name}/{self.model}")
-        if found is None and self._live is not None:
-            async for chunk in self._live.stream(request):
-                yield chunk
-            return
         if found is None:
             raise ProviderError("config", "The recording has no reply to this request.")
         if isinstance(found, RecordedError):

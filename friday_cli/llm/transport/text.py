@@ -69,6 +69,11 @@ def dict_in(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def size_in(value: object) -> int:
+    """`value` if it is a number of tokens that can be, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
+
+
 def dicts_in(value: object) -> list[dict[str, Any]]:
     """The dicts in a list; empty if `value` is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

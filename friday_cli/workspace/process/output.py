@@ -13,6 +13,8 @@ HEAD, TAIL = 10_000, 20_000
 """Bytes of a command's output that are kept in memory and returned to a model."""
 SPILL = 64 * 1024 * 1024
 """Bytes of a command's output that are kept on disk."""
+LIVE_S, LIVE = 0.05, 8192
+"""Seconds between two looks of a person at running output, and the characters that each shows."""
 
 
 class OverflowFolder:
@@ -86,10 +88,10 @@ class HeadTailBuffer:
 
 class OutputCapture:
     """Captures a command's output: head and tail (`shown` bytes) in memory, and once it is longer, all of it in a file of
-    at most `most` bytes. `folder` returns (and creates) the folder of that file; `output_file` is its path, "" before."""
+    at most `SPILL` bytes. `folder` returns (and creates) the folder of that file; `output_file` is its path, "" before."""
 
-    def __init__(self, folder: Callable[[], Path], *, shown: int = HEAD + TAIL, most: int = SPILL) -> None:
-        self._folder, self._most, self._shown = folder, most, shown
+    def __init__(self, folder: Callable[[], Path], *, shown: int = HEAD + TAIL) -> None:
+        self._folder, self._shown = folder, shown
         self._buffer = HeadTailBuffer(shown // 3, shown - shown // 3)
         self.fresh = HeadTailBuffer()
         """The output since it was last read; the reader replaces it."""
@@ -105,7 +107,7 @@ class OutputCapture:
 
     def wants_disk(self, data: bytes) -> bool:
         """Whether feeding `data` will write to disk."""
-        return self.total + len(data) > self._shown and not self._problem and self._saved < self._most
+        return self.total + len(data) > self._shown and not self._problem and self._saved < SPILL
 
     def feed(self, data: bytes) -> None:
         """Append output. May block on the disk: see `wants_disk`."""
@@ -140,7 +142,7 @@ class OutputCapture:
                 self._file, self.output_file = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._folder())
                 data = self._buffer.whole() + data
             if self._file is not None:
-                data = data[: self._most - self._saved]
+                data = data[: SPILL - self._saved]
                 while data:
                     written = os.write(self._file, data)
                     self._saved += written
@@ -171,18 +173,18 @@ def unnamed_file() -> BinaryIO:
 
 
 class LiveOutput:
-    """Passes output to `show` as text, every `every_s` seconds at most, and each time its last `most` characters."""
+    """Passes output to `show` as text, every `LIVE_S` seconds at most, and each time its last `LIVE` characters."""
 
-    def __init__(self, show: Callable[[str], None], *, every_s: float = 0.05, most: int = 8192) -> None:
-        self._show, self._every, self._most = show, every_s, most
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._pending = ""
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, data: bytes) -> None:
-        self._pending = (self._pending + self._decode(data))[-self._most :]
+        self._pending = (self._pending + self._decode(data))[-LIVE:]
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._every, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(LIVE_S, self.flush)
 
     def flush(self) -> None:
         """Show the pending text now."""

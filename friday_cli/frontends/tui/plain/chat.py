@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,10 @@ READ = 65_536
 class PlainChat:
     """The chat on standard input and output."""
 
-    def __init__(
-        self, options: Make, *, cwd: Path, first: str = "", pick: bool = False, env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, options: Make, *, cwd: Path, first: str = "", pick: bool = False) -> None:
         self._news = asyncio.Event()
         """Set when the session has changed."""
-        self.controller = SessionController(options, on_change=self._news.set, env=env)
+        self.controller = SessionController(options, on_change=self._news.set)
         self._cwd, self._first, self._pick = cwd, first, pick
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._typed = b""
