@@ -60,7 +60,7 @@ def _servers(session: Session) -> ServerPool:
 def _code(session: Session) -> CodeChecks:
     code: CodeChecks | None = session.code
     if code is None:
-        hint = "They are started in trusted folders only (`friday trust`), unless lsp.enabled is false."
+        hint = "They start in trusted folders (`friday trust`) for languages that `friday lsp list` shows; lsp.enabled = false turns them off."
         raise UsageError("This session has no language servers.", hint=hint)
     return code
 

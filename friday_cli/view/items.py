@@ -228,6 +228,8 @@ class AgentView(AgentState):
     attempt: int = 1
     request: TurnStarted = TurnStarted(0)
     """Its newest request."""
+    denied_before: int = 0
+    """The denied calls of its runs before the newest one."""
 
     @property
     def asked_at(self) -> float:

@@ -147,6 +147,7 @@ def _agent_started(state: SessionView, agent: AgentView, event: events.AgentStar
     if event.run == 1 or event.call_id or not event.parent:  # a message of the user to a sub-agent is not its task
         agent.task = event.task
     agent.finished = None
+    agent.denied_before = agent.receipt.denied
     if not event.parent and event.mode:
         state.mode = event.mode
 

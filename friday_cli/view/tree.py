@@ -211,7 +211,7 @@ def network_wait(state: SessionView, now: float) -> str:
 
 def activity_text(state: SessionView, agent: AgentView, now: float | None = None) -> str:
     """What an agent does or waits for, for a line that shows the status as a symbol; after success only the
-    warnings or denied calls of its receipt. `now` as for `render_tree`."""
+    warnings of its receipt, or the denied calls if its newest run has some. `now` as for `render_tree`."""
     if agent.end is not None:
         words = status_text(state, agent)
         why = f": {masked_line(agent.end.error, 200)}" if agent.end.error else ""
@@ -219,7 +219,9 @@ def activity_text(state: SessionView, agent: AgentView, now: float | None = None
             return masked_line("; ".join(agent.receipt.warnings), 200)
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_text(agent.worktree).partition(": ")[2]
-        return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
+        if words != "completed":
+            return words + why
+        return sanitize_line(agent.receipt.denied_calls, 200) if agent.receipt.denied > agent.denied_before else ""
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
         if isinstance(event, QuestionAsked):

@@ -29,3 +29,14 @@ async def test_earlier_branches_are_one_row_and_who_needs_you_comes_first(tmp_pa
         tree.focus()
         await chat.press("end", "space")
         assert tree.paths == ["a", "a.5", "a.4", "a.1", "a.2", "a.3"]
+
+
+async def test_what_was_denied_for_an_earlier_prompt_is_not_said_of_the_newest(tmp_path: Path) -> None:
+    turns = [does("bash", command="make"), {"text": "One."}, {"text": "Two."}]
+    async with opened(tmp_path, {"a": turns}, size=(130, 40), deny=("bash(make)",)) as chat:
+        await chat.ask("go", shows="One.")
+        chat.app.action_tree()
+        await chat.shows("denied: bash")
+        await chat.press("escape")
+        await chat.ask("again", shows="Two.")
+        await chat.until(lambda: "denied: bash" not in chat.frame)

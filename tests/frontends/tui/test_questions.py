@@ -135,6 +135,10 @@ async def test_a_question_mark_explains_a_question(tmp_path: Path, no_grace: Non
             "Who asks",
             "mode ask",
         )
+        await chat.press("e", shows=" Up: the choices")
+        await chat.press("escape")
+        await chat.until(lambda: "Up: the choices" not in chat.frame)
+        chat.has("What it reaches")
         await chat.press("escape")
         await chat.until(lambda: "What it reaches" not in chat.frame)
         assert chat.state.asks, "Esc closes the explanation only"

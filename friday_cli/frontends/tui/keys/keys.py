@@ -112,7 +112,7 @@ def respelled(words: str, chosen: Mapping[str, str]) -> str:
 def keys_page(chosen: Mapping[str, str] | None = None) -> str:
     """All keys as Markdown; `chosen` are the user's own, by name."""
     mine = chosen or {}
-    parts = [_INTRO]
+    parts = [_INTRO if chosen is None else _INTRO.rpartition("\n")[0]]
     for place, bindings in places():
         parts.append(f"## {place}\n\n| key | what it does | name |\n|---|---|---|")
         for binding in bindings:

@@ -195,7 +195,7 @@ class Approval(Vertical, can_focus=True):
         """Esc: no, with words; in their field: just no. One that comes too early is for the chat, where it stops the run."""
         if not self._field.display and not self._body.explains and self.grace.until > time.monotonic():
             await self.run_action("app.back")
-        elif self._body.explains:
+        elif self._body.explains and not self._field.display:
             self.explain([])
         elif not self._field.display:
             if self._choices.options and self._choices.options[-1].key == "n":
