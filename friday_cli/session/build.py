@@ -279,8 +279,9 @@ class _Builder:
     def tree(self) -> SubagentTree:
         """The tree of agents with the main agent."""
         history, services, factory = self._history, self.services, self.factory
-        root = partial(factory.build_root, records=history.records)
-        return SubagentTree(services, factory, root, known=self._known, left=left_behind(history.envelopes))
+        root, left = partial(factory.build_root, records=history.records), left_behind(history.envelopes)
+        wakes = self._options.caller is None or self._options.caller.alone
+        return SubagentTree(services, factory, root, known=self._known, left=left, wakes=wakes)
 
     @cached_property
     def tools(self) -> AgentTools:

@@ -80,7 +80,6 @@ class MainAgent:
         if any(node.path == "a" for node in self._tree.running("a")):
             raise UsageError("The main agent is running.", hint="Send it a message instead, or stop it first.")
         profile = self._addressed_profile(text)
-        self._tree.started_now = []
         self._parts.rules.narrowed.clear()
         self.agent.rules.narrowed.clear()
         if (restriction := more.get("restriction")) is not None:
@@ -167,7 +166,7 @@ class MainAgent:
 
             envelopes = await self._log.history()
             record = (await asyncio.to_thread(replay, envelopes, report_from_log))["a"]
-            self._tree.left = left_behind(envelopes)
+            self._tree.rewound(left_behind(envelopes))
             self.agent.conversation.begin_again(record.history, context=record.context)
             self.agent.seen.hashes.clear()
             self.agent.inbox.rewind(record.inbox)

@@ -23,8 +23,6 @@ class ProgramCalls:
 
     def __init__(self, caller: Caller, main: MainAgent, parts: SessionParts) -> None:
         self._caller, self._main, self._parts = caller, main, parts
-        if not caller.alone:
-            parts.tree.wakes = False
 
     @property
     def last_event(self) -> int:
@@ -33,7 +31,7 @@ class ProgramCalls:
 
     def let_model_answer(self, yes: bool) -> None:
         """Whether the model answers the next runs of the main agent. Otherwise these send no request, and no message starts one."""
-        self._parts.tree.wakes = yes
+        self._parts.tree.let_wake(yes)
         conversation = self._main.agent.conversation
         model = model_below(conversation.provider)
         conversation.send_to(model if yes else CallerProvider(self._caller, model))

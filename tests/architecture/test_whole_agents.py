@@ -18,6 +18,8 @@ PARTS = {
     "core/agent/agent.py": "Services",
     "core/permissions/approvals.py": "ApprovalQueue",
     "core/subagents/node.py": "KnownAgents",
+    "core/subagents/tree.py": "SubagentTree",
+    "frontends/host/server.py": "SessionServer",
     "agents/hooks/session_hooks.py": "SessionHooks",
     "agents/shared_resources.py": "SharedResources",
     "agents/agent_tools.py": "AgentTools",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.frontends.acp.agent import AcpAgent
-from friday_cli.frontends.acp.run import connect
+from friday_cli.frontends.acp.run import StdioChannel
 from friday_cli.session.session import Options
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -92,11 +92,10 @@ async def editor(
     """A client of an agent whose model plays `play`."""
     scenario = project.parent / "play.json"
     scenario.write_text(json.dumps({"agents": play, "price": {"input": 1.0, "output": 1.0}}), encoding="utf-8")
-    agent = AcpAgent(Options(project, model=f"scripted:{scenario}"))
     (theirs, ours), (back, sink) = os.pipe(), os.pipe()
     names = {"permission": "session/request_permission", "question": "elicitation/create"}
     with os.fdopen(theirs, "rb") as source, os.fdopen(sink, "wb", buffering=0) as out:
-        connect(agent, source, out)
+        agent = AcpAgent(Options(project, model=f"scripted:{scenario}"), StdioChannel(source, out))
         client = Client(ours, back, {names[name]: answer for name, answer in answers.items()})
         serving, reading = asyncio.create_task(agent.connection.serve()), asyncio.create_task(client.read())
         try:

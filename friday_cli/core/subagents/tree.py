@@ -59,7 +59,7 @@ class AgentHost(Protocol):
 class SubagentTree:
     """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one. `host`
     makes its agents, `make_root` the main one. `left` are those that the conversation of the main agent does not include since
-    it was rewound."""
+    it was rewound. `wakes`: messages start the idle main agent; if not, it reads them in its next run."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class SubagentTree:
         *,
         known: KnownAgents,
         left: frozenset[str] = frozenset(),
+        wakes: bool = True,
     ) -> None:
         self.services = services
         self.slots = asyncio.Semaphore(services.policy.max_concurrent)
         self.started_now: list[SpawnEstimate] = []
         """The sub-agents started since the last prompt of the user."""
-        self.left = left
         self.closed = False
-        self.wakes = True  # whether messages start the idle main agent; if not, it reads them in its next run
+        self._left, self._wakes = left, wakes
         self._host = host
         self._known = known
         self._nodes, self._summaries = known.runs, known.summaries
@@ -88,6 +88,14 @@ class SubagentTree:
             self, self.notifier, restore=partial(host.restore, self), not_resumed=partial(host.run_ended, self)
         )
         self.root = make_root(self)
+
+    def rewound(self, left: frozenset[str]) -> None:
+        """The conversation of the main agent was rewound, and does not include these any more."""
+        self._left = left
+
+    def let_wake(self, yes: bool) -> None:
+        """Whether messages start the idle main agent from now on."""
+        self._wakes = yes
 
     def node(self, path: str) -> AgentRun:
         """The run of a running agent, or the newest one of the main agent. Raises KeyError."""
@@ -141,7 +149,7 @@ class SubagentTree:
         if depth_of(agent.path):
             self._numbers.add(agent.path)
             self._summaries.setdefault(agent.path, node.summary)
-            self.left -= {agent.path}
+            self._left -= {agent.path}
         agent.run += 1
         agent.turn, agent.streaming = 0, ""
         agent.texts.clear()
@@ -154,16 +162,17 @@ class SubagentTree:
         return node
 
     def run_root(self, task: str, message: Message, accept: Callable[[str], str] | None = None) -> AgentRun:
-        """Start a run of the main agent. `accept` says what is wrong with an answer, "" for nothing; None: as in the run before."""
+        """Start a run of the main agent. `accept` is that of a new prompt of the user, as in `Agent`; None: the run has none."""
         if self.root.run:
             self.root.renew_slot(self.services.log)
-        self.root.accept = accept or self.root.accept
+        if accept is not None:
+            self.root.accept, self.started_now = accept, []
         return self.run(self.root, SubagentTask(self.root.profile, task), message)
 
     def wake(self, path: str = "a") -> None:
         """Start a run if `path` is the main agent, it is idle, and a message that needs a run is in its inbox."""
         last = self._nodes[self.root.path]
-        if path == self.root.path and last.ended and self.wakes and not self.closed and self.root.inbox.needs_turn:
+        if path == self.root.path and last.ended and self._wakes and not self.closed and self.root.inbox.needs_turn:
             waiting = self.root.inbox.take_turn_message()
             task = waiting.text if waiting.source == "person" else last.spec.task
             self.run_root(task, user(waiting.text, source=waiting.source))
@@ -295,7 +304,7 @@ class SubagentTree:
 
     def notes(self, path: str) -> list[str]:
         """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
-        known = (k for k in self.below(path) if k.path not in self.left)
+        known = (k for k in self.below(path) if k.path not in self._left)
         return [f"{k.path} ({k.profile}): {k.status}. Task: {' '.join(k.task.split())[:120]}" for k in known]
 
 

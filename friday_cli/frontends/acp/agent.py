@@ -15,7 +15,16 @@ from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import is_caller
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.jsonrpc.connection import INVALID_PARAMS, METHOD_NOT_FOUND, RpcConnection, RpcError
+from friday_cli.diagnostics.log_file import report_defect
+from friday_cli.jsonrpc.connection import (
+    AGENT_CLIENT,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Channel,
+    RpcConnection,
+    RpcError,
+)
+from friday_cli.jsonrpc.framing import Lines
 from friday_cli.session import lists
 from friday_cli.session.session import Options
 
@@ -28,12 +37,14 @@ PAGE = 50
 """Sessions in one answer to `session/list`."""
 LOGIN = "friday-login"
 AUTH_REQUIRED = -32000
+LONGEST = 64 * 1024 * 1024
+"""Bytes of one message."""
 
 
 class AcpAgent:
-    """Answers a client. `given` are the options of the command line for every session."""
+    """Answers the client behind `channel`. `given` are the options of the command line for every session."""
 
-    def __init__(self, given: Options) -> None:
+    def __init__(self, given: Options, channel: Channel) -> None:
         self._given = given
         self._client = ClientAbilities()
         self._terminal_login = False
@@ -41,7 +52,14 @@ class AcpAgent:
         self._later: set[asyncio.Task[Any]] = set()
         self._changing = asyncio.Lock()
         """Held while stored sessions are opened and closed: two loads of one session come one after the other."""
-        self.connection: RpcConnection
+        self.connection = RpcConnection(
+            channel,
+            Lines(LONGEST, most_parts=LONGEST),
+            AGENT_CLIENT,
+            handle=self.handle,
+            told=self.told,
+            report_defect=report_defect,
+        )
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "initialize": self._initialize,
             "authenticate": self._authenticate,

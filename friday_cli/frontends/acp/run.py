@@ -15,17 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from friday_cli.diagnostics.log_file import report_defect
-from friday_cli.jsonrpc.connection import AGENT_CLIENT, RpcConnection
-from friday_cli.jsonrpc.framing import Lines
+from friday_cli.session.session import Options
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
 
 from ..options import session_options
 from .agent import AcpAgent
 
-LONGEST = 64 * 1024 * 1024
-"""Bytes of one message."""
 READ = 256 * 1024
 """Bytes that are read at once."""
 
@@ -35,30 +31,17 @@ def acp(values: Mapping[str, Any]) -> int:
     sink, config = claim_stdout(), values["config"]
     file = Path(config).absolute() if config else None
     options = session_options(values, working_folder(None), resume=None, config_file=file)
-    asyncio.run(_serve(AcpAgent(options), sink))
+    asyncio.run(_serve(options, sink))
     return 0
 
 
-def connect(agent: AcpAgent, source: BinaryIO, sink: BinaryIO) -> RpcConnection:
-    """The connection of `agent` with the client that writes to `source` and reads from `sink`."""
-    agent.connection = RpcConnection(
-        StdioChannel(source, sink),
-        Lines(LONGEST, most_parts=LONGEST),
-        AGENT_CLIENT,
-        handle=agent.handle,
-        told=agent.told,
-        report_defect=report_defect,
-    )
-    return agent.connection
-
-
-async def _serve(agent: AcpAgent, sink: BinaryIO) -> None:
-    connection = connect(agent, sys.stdin.buffer, sink)
+async def _serve(options: Options, sink: BinaryIO) -> None:
+    agent = AcpAgent(options, StdioChannel(sys.stdin.buffer, sink))
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     watch = BlockedWatch()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)
-    serving, waiting = asyncio.create_task(connection.serve()), asyncio.create_task(signalled.wait())
+    serving, waiting = asyncio.create_task(agent.connection.serve()), asyncio.create_task(signalled.wait())
     await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
     watch.stopping(1)
     for task in (serving, waiting):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
@@ -36,7 +37,14 @@ LULL_S = 0.1
 class AcpSession:
     """Opened by `AcpSession.open`. `id`: as the client knows it, which is the id in Friday's store."""
 
-    def __init__(self, session: Session, options: Options, connection: RpcConnection, client: ClientAbilities) -> None:
+    def __init__(
+        self,
+        session: Session,
+        options: Options,
+        connection: RpcConnection,
+        client: ClientAbilities,
+        models: Sequence[str],
+    ) -> None:
         self.id = session.id
         self.options = options
         self.updates = SessionUpdates(session.id, str(options.cwd), client)
@@ -45,16 +53,15 @@ class AcpSession:
         self._follower: SessionFollower | None = None
         self._replay = False
         self._turn: asyncio.Task[Any] | None = None
-        self._models: list[str] = []
+        self._models = models
         self._reopening = asyncio.Lock()
         self._closed = False
 
     @classmethod
     async def open(cls, options: Options, connection: RpcConnection, client: ClientAbilities) -> AcpSession:
         """Open a new session, or the one in `options.resume`. Raises FridayError."""
-        made = cls(await Session.open(options), options, connection, client)
-        made._models = await lists.model_names(options.cwd)
-        return made
+        session = await Session.open(options)
+        return cls(session, options, connection, client, await lists.model_names(options.cwd))
 
     def begin(self, *, replay: bool) -> asyncio.Event:
         """Send updates from now on. `replay`: the client gets the history first; the event is set when it has it."""

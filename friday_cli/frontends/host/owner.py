@@ -103,7 +103,7 @@ class BackgroundOwner:
         """Whether a frontend or a signal let it end."""
         self._stopping: asyncio.Task[int] | None = None
         self._changed = asyncio.Event()
-        self._server = SessionServer(session, self)
+        self._server = SessionServer(self)
         self._follower: SessionFollower | None = None
         self._view = SessionView()
         self._notifier, self._turn = PersonNotifier(options.cwd, log.warning), LongTurn()
@@ -128,7 +128,7 @@ class BackgroundOwner:
     def _follow(self) -> None:
         self._follower = SessionFollower(self.session, self._on_event, after=self.session.since, lull_s=1.0)
 
-    async def reopen(self, wanted: wire.Reopening) -> SessionPort:
+    async def reopen(self, wanted: wire.Reopening) -> None:
         """See `SessionOwner.reopen`. Where the options that it had do not open it either, this ends."""
         if self._busy():
             raise UsageError("A loop runs in this session, so it cannot be reopened. `/loop stop` ends it first.")
@@ -152,10 +152,8 @@ class BackgroundOwner:
             raise
         finally:
             if not self.ending:
-                self._server.session = self.session
                 self._follow()
             self._changed.set()
-        return self.session
 
     def frontends_changed(self) -> None:
         """See `SessionOwner`."""

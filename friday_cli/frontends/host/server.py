@@ -35,12 +35,13 @@ connects again, and live events that wait are merged meanwhile."""
 class SessionOwner(Protocol):
     """The process of a session, as its frontends reach it."""
 
+    session: SessionPort
+
     def end(self) -> None:
         """Let it stop all agents and end."""
 
-    async def reopen(self, wanted: wire.Reopening) -> SessionPort:
-        """Close the session and open it again with other options, or with those that it had where that fails. Gives the open
-        session. Raises FridayError."""
+    async def reopen(self, wanted: wire.Reopening) -> None:
+        """Close the session and open it again with other options, or with those that it had where that fails. Raises FridayError."""
 
     def frontends_changed(self) -> None:
         """A frontend came or left."""
@@ -49,14 +50,19 @@ class SessionOwner(Protocol):
 class SessionServer:
     """Listens from `open` to `close`, for the `owner` of a session."""
 
-    def __init__(self, session: SessionPort, owner: SessionOwner) -> None:
-        self.session, self.owner = session, owner
+    def __init__(self, owner: SessionOwner) -> None:
+        self.owner = owner
         self.opened = asyncio.Event()
         """Not set while the session is opened again."""
         self.opened.set()
         self._clients: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
+
+    @property
+    def session(self) -> SessionPort:
+        """The session that is open now."""
+        return self.owner.session
 
     @property
     def clients(self) -> int:
@@ -79,7 +85,7 @@ class SessionServer:
             )
         self.opened.clear()
         try:
-            self.session = await self.owner.reopen(wanted)
+            await self.owner.reopen(wanted)
         finally:
             self.opened.set()
 

@@ -55,7 +55,7 @@ class Watched:
 
 @asynccontextmanager
 async def served(session: Session, frontends: int = 1) -> AsyncIterator[tuple[host.SessionServer, list[Watched]]]:
-    server = host.SessionServer(session, BackgroundOwner(session, Options(Path.cwd())))
+    server = host.SessionServer(BackgroundOwner(session, Options(Path.cwd())))
     server.open()
     watched: list[Watched] = []
     try:
