@@ -63,8 +63,9 @@ def audit(
         *(files or _false_changes(text, sentences, run, life, writes=writes)),
         *false_code_claims(text, life.code),
     ]
-    if run.commands and (last := run.commands[-1]).no_test:
-        warnings.append(f"`{_first_line(last.command)}` ran no test")
+    newest = builder.observed(whole=False).commands
+    if newest and newest[-1].no_test:
+        warnings.append(f"`{_first_line(newest[-1].command)}` ran no test")
     idle = {tool.name for tool in tools if not tool.verifies}
     claims_work = bool(text.strip()) and not root and not reports_failure
     if claims_work and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:

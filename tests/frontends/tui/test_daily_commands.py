@@ -139,6 +139,19 @@ async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> No
         chat.has("session: ", "folder:", "1 agent, 0 at work")
 
 
+async def test_enter_in_a_list_of_levels_changes_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, mode="edits") as chat:
+        for typed in ("/mode", "/effort"):
+            await chat.say(typed)
+            await chat.until(lambda: chat.app.screen_stack[1:])
+            await chat.press("enter")
+            await chat.until(lambda: not chat.app.screen_stack[1:])
+        assert (chat.app.controller.mode, chat.session.facts.effort) == ("edits", None)
+        await chat.say("/effort low", shows="The effort is now low.")
+        await chat.say("/effort", shows="The effort is low.")
+        await chat.press("enter", shows="The effort is now low.")
+
+
 async def test_hooks_say_what_they_can_do(tmp_path: Path) -> None:
     own_hooks({"PreToolUse": [hook("guard.sh", matcher="Bash", onFailure="block")], "Stop": [hook("look.sh")]})
     async with opened(tmp_path, ONE, size=(100, 40)) as chat:

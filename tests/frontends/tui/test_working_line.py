@@ -74,7 +74,13 @@ async def test_a_pipe_whose_first_part_failed_is_marked(tmp_path: Path, command:
 
 
 async def test_a_test_command_that_ran_no_test_is_a_warning(tmp_path: Path) -> None:
-    commands = [does("bash", command="echo 'no tests ran in 0.01s' # pytest | tail -1"), {"text": "All tests pass."}]
+    commands = [
+        does("bash", command="echo 'no tests ran in 0.01s' # pytest | tail -1"),
+        {"text": "All tests pass."},
+        {"text": "Goodbye."},
+    ]
     async with opened(tmp_path, {"a": commands}, mode="yolo") as chat:
         await chat.ask("go", shows="All tests pass.")
         chat.has("ran no test")
+        await chat.ask("thanks", shows="Goodbye.")
+        assert chat.frame.count("ran no test") == 1, "not again with the next answer"

@@ -33,7 +33,9 @@ async def _effort(chat: CommandContext, rest: str) -> None:
     session = chat.controller.session
     now = session.facts.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
-    rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
+    levels = [*([] if now else [("", "Stay with it")]), *((level, level) for level in EFFORTS)]
+    at = EFFORTS.index(now) if now else 0
+    rest = rest or await chat.choose(title, levels, at=at) or ""
     if rest and await chat.reopen(effort=rest, resume=resumable(chat)):
         chat.say_note(f"The effort is now {rest}.")
 

@@ -84,7 +84,8 @@ async def _mode(chat: CommandContext, rest: str) -> None:
         raise UsageError(f"Unknown mode {rest!r}.", hint=f"Known modes: {', '.join(names)}.")
     now = chat.controller.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in command_output.MODE_HELP]
-    rest = rest or await chat.choose(f"What runs without asking you? The mode is {now}.", labels) or ""
+    at = names.index(now) if now in names else 0
+    rest = rest or await chat.choose(f"What runs without asking you? The mode is {now}.", labels, at=at) or ""
     for mode in MODES:
         if mode == rest:
             await chat.controller.require_session().do(SetMode(mode))
