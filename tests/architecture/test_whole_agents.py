@@ -20,6 +20,7 @@ PARTS = {
     "core/subagents/node.py": "KnownAgents",
     "core/subagents/tree.py": "SubagentTree",
     "frontends/host/server.py": "SessionServer",
+    "frontends/oneshot/signals.py": "SignalHandler",
     "agents/hooks/session_hooks.py": "SessionHooks",
     "agents/shared_resources.py": "SharedResources",
     "agents/agent_tools.py": "AgentTools",
@@ -31,7 +32,7 @@ PARTS = {
 }
 """What a session is made of, by its file."""
 HOLDERS = re.compile(
-    "_?(services|approvals|hooks|shared|factory|tools|isolation|connection|write_hook|server|stream|tree|permissions|workspace)"
+    "_?(services|approvals|hooks|shared|factory|tools|isolation|connection|write_hook|server|stream|tree|permissions|workspace|signals)"
 )
 """What those are called."""
 FIXED = ("budget", "max_depth", "max_turns", "result_chars", "rules", "supervision", "time_s", "workspace")

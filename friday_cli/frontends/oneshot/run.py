@@ -85,9 +85,8 @@ def _ask_into_file(values: dict[str, Any]) -> int:
 
 
 def _ask_and_report(values: dict[str, Any]) -> int:
-    signals = SignalHandler()
     with pipe_output() as output:
-        signals.write_rest = partial(output.finish, wait=False)
+        signals = SignalHandler(partial(output.finish, wait=False))
         code = 1
         try:
             code = _answer_or_report(values, signals)
@@ -152,9 +151,7 @@ async def _ask(
     signals: SignalHandler,
 ) -> int:
     watch = BlockedWatch(values["timeout"], EXIT_LIMIT, background=values["background"])
-    if not values["background"]:
-        signals.on_stop = watch.stopping
-    signals.watch(hang_up=not values["background"])
+    signals.watch(None if values["background"] else watch.stopping)
     if values["ci"]:
         from .ci import require_cap
 
@@ -304,8 +301,7 @@ class _OneShotRun:
         self._stopping: asyncio.Task[int] | None = None
         self._owner: BackgroundOwner | None = None
         self._follower = SessionFollower(session, self._write, late=True)
-        signals.on_first = self._stop
-        signals.on_second = lambda: writer.abandon(signals.code)
+        signals.call(self._stop, lambda: writer.abandon(signals.code))
 
     async def answer(
         self,
@@ -352,7 +348,7 @@ class _OneShotRun:
 
         self._owner = BackgroundOwner(self._session, options)
         self._owner.open()
-        self._signals.on_first = self._owner.end
+        self._signals.call(self._owner.end)
 
     async def close(self) -> None:
         try:
