@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,10 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished
 from friday_cli.frontends.tui.loop import LoopPlan, read_plan
 from friday_cli.session import lists
-from friday_cli.workspace.sandbox.detect import detect_sandbox
+from tests.cli.conftest import sandbox_kind
 from tests.frontends.tui.chat import does, opened
+
+__all__ = ["sandbox_kind"]
 
 
 @pytest.mark.parametrize(
@@ -49,17 +50,7 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
     assert row.title.startswith("test -f ")
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "seatbelt"])
-def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind of sandbox, which the chat uses."""
-    try:
-        detect_sandbox(request.param, os.environ)
-    except UsageError as error:
-        pytest.skip(f"NOT TESTED HERE: {error.message}")
-    monkeypatch.setenv("FRIDAY_SANDBOX", request.param)
-
-
-@pytest.mark.usefixtures("sandbox")
+@pytest.mark.usefixtures("sandbox_kind")
 async def test_what_the_agent_wrote_runs_confined_in_a_loop(tmp_path: Path) -> None:
     project, mark = tmp_path / "project", tmp_path / "mark"
     project.mkdir()
