@@ -33,8 +33,6 @@ from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
 
-__all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree", "stop_for"]
-
 
 class AgentHost(Protocol):
     """Makes the agents of a tree and is told when they end. It exists before the tree, so each method gets that."""

@@ -21,7 +21,7 @@ from friday_cli.system.project_search import left_out
 from . import language_servers, machine, mcp_servers, services
 from .fact import DoctorFact, Fact, Facts, Level
 
-__all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
+__all__ = ["PACKAGES", "DoctorFact", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "aiohappyeyeballs", "msgspec", "platformdirs",

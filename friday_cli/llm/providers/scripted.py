@@ -47,8 +47,6 @@ from friday_cli.core.text.sanitize import map_strings
 from ..transport.tool_arguments import call_of
 from .scenario import AgentScript, Scenario, ScriptedCall, ScriptedTurn
 
-__all__ = ["Scenario", "ScriptedProvider"]
-
 _PLACEHOLDER = pattern(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
 _NO_SCRIPT = AgentScript(wrap_up="done")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from .endpoint import Endpoint, Transport
 
-__all__ = ["Endpoint", "Events", "Transport", "aclose_all", "get_transport"]
+__all__ = ["Endpoint", "Transport", "aclose_all", "get_transport"]
 
 
 Events = Callable[[Endpoint, str, dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
