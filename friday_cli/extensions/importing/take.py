@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ class Item(msgspec.Struct, frozen=True):
     kind: Kind
     name: str
     about: str
-    write: Callable[[], None]
+    write: Callable[[], object]
     state: str = ""
     secrets: tuple[str, ...] = ()
 
@@ -121,15 +122,11 @@ def _rules(found: Found) -> list[Item]:
             "rule",
             rule,
             decision,
-            lambda decision=decision, rule=rule: _add_rule(decision, rule),  # type: ignore[misc]
+            partial(add_value, f"permissions.{decision}", rule),
             "you have it" if rule in mine.get(decision, ()) else "",
         )
         for decision, rule in found.rules
     ]
-
-
-def _add_rule(decision: str, rule: str) -> None:
-    add_value(f"permissions.{decision}", rule)
 
 
 def _file(kind: Kind, name: str, path: Path, text: str) -> Item:

@@ -174,15 +174,13 @@ class _Process:
 
     async def _prompts(self, session: Session) -> None:
         """Send the messages of the person, each when the runs before it have ended, and wait for the last run."""
-        for number, prompt in enumerate(self._process.prompts):
+        prompts = self._process.prompts
+        for number, prompt in enumerate(prompts):
             if number:
-                await self._idle(ends=self._ends_before(prompt))
+                await self._idle(ends=prompt.start.run - prompts[0].start.run)
                 await self._answers.until(prompt.at)
             self._start(session, prompt)
         await self._idle(ends=None)
-
-    def _ends_before(self, prompt: PersonPrompt) -> int:
-        return prompt.start.run - self._process.prompts[0].start.run
 
     async def _idle(self, *, ends: int | None) -> None:
         """Wait until `ends` runs of the main agent have ended (None: all), or nothing runs any more."""

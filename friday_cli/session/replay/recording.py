@@ -253,7 +253,9 @@ def _processes(envelopes: Sequence[Envelope]) -> Iterable[RecordedProcess]:
         assert isinstance(start, events.AgentStarted)
         part = envelopes[begin:until]
         effort = next((e.event.effort for e in part if isinstance(e.event, Requested) and e.agent == "a"), "")
-        history = envelopes[: _first_of(envelopes, begin)]
+        history = envelopes[
+            : begin if any(map(_starts_root, envelopes[:begin])) else 0
+        ]  # the first one begins the session
         process = RecordedProcess(
             history,
             (history[-1].seq or 0) + 1 if history else 0,
@@ -266,11 +268,6 @@ def _processes(envelopes: Sequence[Envelope]) -> Iterable[RecordedProcess]:
         )
         _read_process(process, part)
         yield process
-
-
-def _first_of(envelopes: Sequence[Envelope], begin: int) -> int:
-    """Where the history before a process ends: none for the first one, which also begins the session."""
-    return 0 if not any(_starts_root(e) for e in envelopes[:begin]) else begin
 
 
 def _starts_root(envelope: Envelope) -> bool:

@@ -28,10 +28,13 @@ def as_perfetto(session: RecordedSession) -> str:
     def micros(at: float) -> int:
         return round((at - timeline.start) * 1e6)
 
-    found: list[dict[str, Any]] = [_named("process_name", 0, f"Friday session {state.session[:8]}")]
+    found: list[dict[str, Any]] = [_about("process_name", 0, name=f"Friday session {state.session[:8]}")]
     for agent in timeline.agents:
         view, thread = state.agents[agent.path], threads[agent.path]
-        found += [_named("thread_name", thread, f"{agent.path} {view.profile}"), _ordered(thread)]
+        found += [
+            _about("thread_name", thread, name=f"{agent.path} {view.profile}"),
+            _about("thread_sort_index", thread, sort_index=thread),
+        ]
         spans = [(start, end, f"run of {view.profile}", {"task": clean(view.task)[:1000]}) for start, end in agent.runs]
         spans += [(s.start, s.end, s.label or SIGNS[s.activity][1], {"activity": s.activity}) for s in agent.segments]
         for start, end, name, about in spans:
@@ -72,12 +75,8 @@ def as_perfetto(session: RecordedSession) -> str:
     )
 
 
-def _named(kind: str, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "pid": PROCESS, "tid": thread, "name": kind, "args": {"name": name}}
-
-
-def _ordered(thread: int) -> dict[str, Any]:
-    return {"ph": "M", "pid": PROCESS, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
+def _about(kind: str, thread: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "pid": PROCESS, "tid": thread, "name": kind, "args": args}
 
 
 def _counters(at: int, total: Usage) -> list[dict[str, Any]]:

@@ -124,16 +124,14 @@ def _walk(path: str, found: ScannedFiles, before: ScannedFiles, most: int) -> No
         return
 
 
-def _is_program(path: str) -> bool:
-    return os.path.dirname(path).endswith(_PROGRAMS)
-
-
 def _read(path: str, status: os.stat_result, stamp: tuple[int, ...]) -> ScannedFile:
     if stat.S_ISLNK(status.st_mode):
         content = os.fsencode(os.readlink(path))
     elif not stat.S_ISREG(status.st_mode):
         return ScannedFile(stamp, "")
-    elif status.st_size > KEPT and _is_program(path):  # to read them takes longer than most commands
+    elif status.st_size > KEPT and os.path.dirname(path).endswith(
+        _PROGRAMS
+    ):  # to read them takes longer than most commands
         return ScannedFile(stamp, " ".join(map(str, stamp[1:])))
     else:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
