@@ -80,7 +80,7 @@ def help_card(commands: Sequence[tuple[str, str, str]], problems: Sequence[Frida
 `@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its output (`!!cmd` does not).
 Enter sends; Shift+Enter, Ctrl+J or Alt+Enter makes a new line. A pasted path of a picture, or Ctrl+V, attaches it.
 While the agent works, messages wait in a queue: Enter on an empty prompt sends them at once, Up takes the last one back.
-Esc stops. F1 or `/keys` shows all keys."""
+Esc stops. F1 shows this, `/keys` all keys."""
     rows = [(code(f"/{name} {usage}".strip()), sanitize_line(help, 160)) for name, usage, help in commands]
     wrong = "".join(f"\n- {code(str(problem), 300)}" for problem in problems)
     tail = f"\n\n**Not used**:\n{wrong}" if wrong else ""
