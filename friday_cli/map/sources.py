@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -15,7 +16,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FileError, ToolError, UsageError
 from friday_cli.system.gitignore import level_of, walk_files
 from friday_cli.system.globs import compile_glob, names_hidden
-from friday_cli.system.named_files import read_named
+from friday_cli.system.named_files import read_named, read_walked
 
 from . import tables
 from .job import MapJob
@@ -116,14 +117,15 @@ class Items:
             wanted = compile_glob(pattern)
         except ValueError as error:
             raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
-        folder = Path(os.path.realpath(folder))
-        begin, found = len(os.path.join(folder, "")), list[str]()
-        files = walk_files(str(folder), str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
+        top = os.path.realpath(folder)
+        begin, found = len(os.path.join(top, "")), list[str]()
+        files = walk_files(top, top, level_of(Path(top))[0], hidden=names_hidden(pattern))
         for count, file in enumerate(files, 1):
             self._reading("files", count)
             if wanted.fullmatch(path := file.path[begin:].lstrip("/")):
                 found.append(path)
-        return (file_item(folder, path, self._template.fields) for path in sorted(found))
+        fields = self._template.fields
+        return (_item_of(path, partial(read_walked, top, path, LONGEST + 1), fields) for path in sorted(found))
 
     def check(self) -> list[BatchItem]:
         """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
@@ -157,8 +159,14 @@ def file_item(folder: Path, label: str, fields: frozenset[str]) -> BatchItem:
     the item. A file outside of the folder, or with the name of one with secrets, cannot be used."""
     folder = Path(os.path.realpath(folder))
     path = Path(os.path.realpath(folder / label))
+    read = partial(read_named, path, folder, LONGEST + 1, asked=Path(label), by_person=True)
+    return _item_of(label, read, fields)
+
+
+def _item_of(label: str, read: Callable[[], bytes], fields: frozenset[str]) -> BatchItem:
+    """The item of the file `label`, which `read` reads."""
     try:
-        data = read_named(path, folder, LONGEST + 1, asked=Path(label), by_person=True)
+        data = read()
     except ToolError as error:
         return BatchItem(label, problem=f"cannot be used: {error.message.removesuffix('.')}")
     except OSError as error:

@@ -42,7 +42,7 @@ class Template:
 
     def missing(self, item: Mapping[str, Any]) -> list[str]:
         """The fields that an item lacks, sorted."""
-        return sorted(field for field in self.fields if field not in item)
+        return sorted(self.fields - item.keys())
 
     def render(self, item: Mapping[str, Any]) -> str:
         """The task of an item that lacks no field."""

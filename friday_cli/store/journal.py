@@ -112,12 +112,18 @@ def project(
     db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope], *, add_usage: AddUsage | None = None
 ) -> None:
     """Update the rows of the agents and the session from events that are already stored. `add_usage` as in `append_events`."""
+    model = "", ""
     for envelope in envelopes:
+        event = envelope.event
         if add_usage is not None:
             add_usage(db, key, envelope)
-        update = _PROJECTIONS.get(type(envelope.event))
+        if isinstance(event, events.AgentStarted):
+            model = envelope.agent, event.model
+        elif isinstance(event, events.Prefix) and model == (envelope.agent, event.model):
+            continue  # the row has it
+        update = _PROJECTIONS.get(type(event))
         if update is not None:
-            update(db, key, envelope, envelope.event)
+            update(db, key, envelope, event)
 
 
 def _stored(db: sqlite3.Connection, key: int, envelope: Envelope, prefixes: StoredPrefixes) -> str:

@@ -32,6 +32,14 @@ def why_left_out(path: Path, root: Path, *, asked: Path | None = None, by_person
     return "git ignores it" if not path.name.endswith(LOCAL_NOTES) and is_ignored(path) else ""
 
 
+def read_walked(root: str, label: str, limit: int) -> bytes:
+    """`read_named` of a file that the person chose and a walk found below `root` without following links: its path leads through none,
+    and if one was put there since, OSError is raised. `root` has its links followed."""
+    if is_secret(label):
+        raise ToolError(PRIVATE)
+    return safe_files.read_below(root, label, limit)
+
+
 def read_named(path: Path, root: Path, limit: int, *, asked: Path | None = None, by_person: bool = False) -> bytes:
     """At most `limit` bytes of a regular file that `why_left_out` lets in, opened from `root` without following links. Raises
     ToolError with the reason, and OSError."""

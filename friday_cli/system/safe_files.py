@@ -49,6 +49,13 @@ def read(root: Path, path: Path, limit: int, skip: int = 0) -> bytes:
         return _read(folder, path.name, limit, skip)
 
 
+def read_below(root: str, label: str, limit: int) -> bytes:
+    """`read` of the file `label`, a path below `root` without `.` and `..`."""
+    *parts, name = label.split("/")
+    with opened_folder(root, parts) as folder:
+        return _read(folder, name, limit)
+
+
 def read_linked(path: Path, limit: int) -> bytes:
     """At most `limit` bytes of the regular file to which `path` leads, also through links. Raises OSError, for a device, a pipe or a socket
     too: those may never end."""
