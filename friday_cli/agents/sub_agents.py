@@ -96,8 +96,8 @@ class SubAgentChoice:
         if profile not in self._profiles.children(sender):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
         by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
-        if by_model and profile.name not in (chosen := self.chosen):
-            names = ", ".join(chosen) or "none"
+        if by_model and (self._refusal(profile) or not (self._only is None or profile.name in self._only)):
+            names = ", ".join(self.chosen) or "none"
             raise UsageError(
                 f"The user does not allow the sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
             )

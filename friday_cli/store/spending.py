@@ -28,6 +28,7 @@ from friday_cli.core.protocol.waiting import CapReached
 Period = Literal["daily", "weekly"]
 Quantity = Literal["tokens", "cost"]
 _ENDS_REQUEST = (*events.WITH_USAGE, events.AgentFinished)
+_SAYS_USAGE = frozenset((*_ENDS_REQUEST, events.RepliesCollected))
 RESERVE = 0.1
 """The part of a cap that is kept for the last turns of agents, if they hand back what they have when it is reached."""
 
@@ -118,6 +119,8 @@ def add_event(
     """Add what an event says that its agent used, before the row of the agent has it. The end of a run adds what no other event
     had, such as the reply that a stop cut off. `key` is that of the session's row."""
     event = envelope.event
+    if type(event) not in _SAYS_USAGE:  # most events
+        return
     if isinstance(event, events.RepliesCollected):
         set_batch(db, event.batch, envelope, payer(), Amounts(event.usage.billed, event.usage.cost_usd or 0.0))
     if not isinstance(event, _ENDS_REQUEST) or event.usage == NO_USAGE or event.usage.collected:

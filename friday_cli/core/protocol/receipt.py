@@ -137,6 +137,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def facts(self) -> list[str]:
         """The same as `lines` without the warnings."""
+        if self == NOTHING:
+            return ["tools run: none"]
         out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
@@ -206,6 +208,10 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         more = len(self.tools) - SHORT_TOOLS
         parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
         return mask(neutralize_line(" · ".join(parts)))
+
+
+NOTHING = Receipt()
+"""That of an agent without calls."""
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -8,9 +8,7 @@ import msgspec
 
 from .code_check import CodeCheck
 from .handover import PersonPart
-from .receipt import OBSERVED, CommandRun, FileChange, Receipt, ToolFacts
-
-_EMPTY = Receipt()
+from .receipt import NOTHING, OBSERVED, CommandRun, FileChange, Receipt, ToolFacts
 
 
 class ReceiptBuilder:
@@ -133,6 +131,8 @@ class ReceiptBuilder:
     def observed(self, *, whole: bool) -> Receipt:
         """The newest run, or the `whole` life, with the files and commands of others, in the order of their ends."""
         own = self.receipt if whole else self.run
+        if not self._others:
+            return own
         first, taken = len(self._commands) - len(own.commands), 0
         files, commands = list(own.files), list[CommandRun]()
         for count, receipt in self._others[0 if whole else self._earlier_others :]:
@@ -174,7 +174,7 @@ class ReceiptBuilder:
     def run(self) -> Receipt:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
-        if then == _EMPTY:
+        if then == NOTHING:
             return now
         return Receipt(
             tools=_count_difference(now.tools, then.tools),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,6 +21,7 @@ _SECRET_TEXT = pattern(
 )
 
 
+@lru_cache(maxsize=64)
 def is_loopback(url: str) -> bool:
     """Whether a URL points to this machine. Only the text is checked; no host name is resolved."""
     try:

@@ -14,7 +14,7 @@ import ssl
 import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -107,13 +107,20 @@ async def post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: 
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = endpoint.host.removesuffix({"http": ":80", "https": ":443"}[endpoint.address.scheme])
     fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(sum(map(len, content)))}
-    request = h11.Request(method="POST", target=target, headers=list(fields.items()))
+    request = _request(target, tuple(fields.items()))
     connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
         return Response(connection, await connection.send_request(request, content), endpoint.origin)
     except BaseException:
         connection.close()
         raise
+
+
+@lru_cache(maxsize=16)
+def _request(target: str, fields: tuple[tuple[str, str], ...]) -> h11.Request:
+    """The head of a request, whose headers are checked once: those of the items of a batch are mostly the same. Raises
+    h11.ProtocolError."""
+    return h11.Request(method="POST", target=target, headers=list(fields))
 
 
 async def aclose_all() -> None:
