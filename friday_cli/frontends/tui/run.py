@@ -79,20 +79,12 @@ async def _chat(values: Mapping[str, Any], cwd: Path, joins: str) -> int:
                 sys.__stderr__.flush()
         await app.notifier.close()
         detached = app.controller.detached and app.services.failure is None
-        remote = app.controller.remote
-        goes_on = remote is not None and not remote.ended.is_set()
+        goes_on = not detached and _goes_on(app.controller)
         await (_go_on(app.controller) if detached else app.controller.close())
     if app.services.failure is not None:
         print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
-    if goes_on and not detached:
-        name = app.controller.last[:8]
-        from friday_cli.system.other_machine import typed  # not before the first screen
-
-        again = sanitize(typed(f"friday attach {name}"))
-        print(f"friday: session {name} continues without this terminal: `{again}`", file=sys.stderr)
-    else:
-        _print_saved(app.controller.last)
+    _print_end(app.controller.last, goes_on=goes_on)
     return code or 0
 
 
@@ -108,9 +100,15 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     try:
         code = await chat.run()
     finally:
+        goes_on = _goes_on(chat.controller)
         await (_go_on(chat.controller) if chat.controller.detached else chat.controller.close())
-    _print_saved(chat.controller.last)
+    _print_end(chat.controller.last, goes_on=goes_on)
     return code
+
+
+def _goes_on(controller: SessionController) -> bool:
+    """Whether the session runs in another process, which goes on."""
+    return controller.remote is not None and not controller.remote.ended.is_set()
 
 
 async def _go_on(controller: SessionController) -> None:
@@ -137,11 +135,17 @@ async def _go_on(controller: SessionController) -> None:
         await controller.close()
 
 
-def _print_saved(session: str) -> None:
-    """Print how to resume a session that has messages."""
-    if session:
-        with suppress(OSError):
-            print(f"friday: session {session[:8]} saved. Resume: `friday -r {session[:8]}`", file=sys.stderr)
+def _print_end(session: str, *, goes_on: bool) -> None:
+    """Print how to come back to a session that has messages."""
+    name = session[:8]
+    with suppress(OSError):
+        if session and goes_on:
+            from friday_cli.system.other_machine import typed  # not before the first screen
+
+            again = sanitize(typed(f"friday attach {name}"))
+            print(f"friday: session {name} continues without this terminal: `{again}`", file=sys.stderr)
+        elif session:
+            print(f"friday: session {name} saved. Resume: `friday -r {name}`", file=sys.stderr)
 
 
 def _error_text(failure: BaseException) -> str:

@@ -116,6 +116,10 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
         assert first.is_clean()
     (after,) = until(lambda: [row for row in rows(harness.project) if row["reachable"]])
     assert (after["pid"], after["state"], after["mode"]) == (before["pid"], "working", "yolo")
+    with Terminal(harness.project, "attach", after["id"][:8], "--plain") as plain:
+        plain.until(b"Ctrl+D quits")
+        plain.type(b"\x04", until=b"continues without this terminal")
+        assert plain.end() == 0
     with Terminal(harness.project, "attach", after["id"][:8]) as second:
         second.until(b"Enter queues")
         (harness.project / "go").touch()

@@ -81,7 +81,8 @@ class PlainChat:
             return self._over.result() if self._over in done else follow.result()
         finally:
             loop.remove_reader(sys.stdin.fileno())
-            loop.remove_reader(terminal.life())
+            if terminal.life() >= 0:
+                loop.remove_reader(terminal.life())
             for task in (follow, *self._tasks):
                 task.cancel()
             await asyncio.gather(follow, *self._tasks, return_exceptions=True)
