@@ -185,6 +185,8 @@ class RemoteSession:
         self.since = since
         self.ended = asyncio.Event()
         """Set when the owner has ended, or this was closed."""
+        self.ending = False
+        """Whether this let the owner end."""
         self._facts, self._link = link.facts, link
         self._store, self._env = store, env
         self._closed = False
@@ -233,6 +235,7 @@ class RemoteSession:
     async def end(self) -> None:
         """Let the owner stop all agents and end."""
         await self._request("end", {})
+        self.ending = True
 
     async def _request(
         self, method: str, params: dict[str, Any], on_output: Callable[[str], None] | None = None

@@ -108,7 +108,8 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
 
 def _goes_on(controller: SessionController) -> bool:
     """Whether the session runs in another process, which goes on."""
-    return controller.remote is not None and not controller.remote.ended.is_set()
+    remote = controller.remote
+    return remote is not None and not (remote.ending or remote.ended.is_set())
 
 
 async def _go_on(controller: SessionController) -> None:

@@ -131,6 +131,17 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
     assert session_socket.sessions() == []
 
 
+@pytest.mark.parametrize("how", [(), ("--plain",)])
+def test_a_session_that_an_attached_chat_stops_does_not_go_on(harness: Harness, how: tuple[str, ...]) -> None:
+    model = scripted(harness.project, {"a": [does(("bash", {"command": WAITS}))]})
+    friday("ask", "-b", "--yolo", "-m", model, "begin", cwd=harness.project)
+    with Terminal(harness.project, "attach", *how) as chat:
+        chat.until(b"Ctrl+D quits" if how else b"Enter queues")
+        chat.type(b"/stop\r", until=b"saved. Resume")
+        assert chat.end() == 0
+    until(lambda: rows(harness.project)[0]["pid"] is None)
+
+
 @pytest.mark.parametrize("how", ["/detach", "the window is closed"])
 def test_a_loop_goes_on_without_the_terminal(harness: Harness, how: str) -> None:
     """Also while no agent is at work."""
