@@ -43,3 +43,5 @@ async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
         assert expected in chat.state.root.result
         chat.has("demo: scripted", "└─ a.3 analyst: completed", "Three things to try next")
         await chat.say("/cost", shows="tokens that count toward limits, no cost (demo).")
+        await chat.say("/model", shows="* demo")
+        assert "demo/demo" not in chat.frame, "it is listed once"

@@ -73,6 +73,17 @@ async def test_a_pipe_whose_first_part_failed_is_marked(tmp_path: Path, command:
         assert ("exit 0 of " in words) is marked
 
 
+async def test_a_long_call_on_a_small_screen_says_how_it_ended_and_that_it_waits(tmp_path: Path) -> None:
+    long = "a question of many words " * 4
+    turns = [does("bash", command=f"echo '{long}'; exit 3"), does("ask_user", question=long), {"text": "Done."}]
+    async with opened(tmp_path, {"a": turns}, size=(60, 30), mode="yolo") as chat:
+        await chat.say("go", shows="Friday asks")
+        heads = [row for row in chat.frame.splitlines() if row.startswith((" ▸ ✗ bash", " ▸ ? ask_user"))]
+        assert ["…" in head for head in heads] == [True, True]
+        assert "… · exit 3" in heads[0]
+        assert "… · waits for you" in heads[1]
+
+
 async def test_a_test_command_that_ran_no_test_is_a_warning(tmp_path: Path) -> None:
     commands = [
         does("bash", command="echo 'no tests ran in 0.01s' # pytest | tail -1"),

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from friday_cli.core.protocol.format import is_demo
 from friday_cli.session import lists
 
 from .context import CommandContext, SearchRow
@@ -23,7 +24,7 @@ async def choose_model(chat: CommandContext) -> str | None:
     """Let the user choose another model; None when the user cancels."""
     session = chat.controller.session
     facts = session.facts if session else None
-    now = facts.model if facts else ""
+    now = "" if facts is None else "demo" if is_demo(facts.model) else facts.model
     effort = f", effort {facts.effort}" if facts and facts.effort else ""
     title = f"Models, * in use{effort}. /model NAME takes any other model of a service."
     later = _rows(chat.controller.options.cwd, now)

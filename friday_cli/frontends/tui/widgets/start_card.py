@@ -60,7 +60,7 @@ class StartCard(Static):
         facts, text = self._facts, Text()
         text.append(f"Friday {__version__}\n", style="bold")
         text.append(f"{sanitize_line(facts.folder, 200)}{f' ({facts.branch})' if facts.branch else ''}\n")
-        now = [facts.model, facts.badge, f"mode {facts.mode}", f"sandbox {facts.sandbox}" if facts.sandbox else ""]
+        now = [facts.badge or facts.model, f"mode {facts.mode}", f"sandbox {facts.sandbox}" if facts.sandbox else ""]
         text.append(" · ".join(part for part in now if part) + "\n")
         text.append(f"{self._last}\n" if self._last else "")
         text.append("\n" + "\n".join((*_TIPS, self._keys)), style="dim")

@@ -25,6 +25,8 @@ from .styles import TextRenderer, indented
 
 OUTPUT_TAIL, ERROR_TAIL = 5, 10
 """Rows of the end of a command's output that stay visible: of one that went well, and of one that failed."""
+TITLE_LEAST = 12
+"""Cells that the title of a call keeps where its row is short."""
 PREVIEW, TAIL, MOST = 10, 3, 5_000
 """Lines shown of a folded diff, of the output of a running command, and at most of anything unfolded."""
 
@@ -68,7 +70,7 @@ class CallBlock(Block):
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         run = self._run
-        head = renderer.line(_head(run, renderer, self.context.now(), self.open), width)
+        head = renderer.line(_head(run, renderer, self.context.now(), self.open, width), width)
         details = body(run, renderer, width - 4) if self.open else preview(run, renderer, width - 4)
         return [head, *indented(details, "    ", "    ", renderer.styles.dim)]
 
@@ -83,7 +85,8 @@ def _title(run: ToolRun) -> str:
     return ""
 
 
-def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text:
+def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool, width: int) -> Text:
+    """The row of a call. Where it is too long, its title is cut, not how it ended."""
     styles = renderer.styles
     color = {
         "ok": styles.ok,
@@ -96,13 +99,15 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
     hidden = run.display.exit_of if isinstance(run.display, CommandDisplay) else ""
     text.append(*(("! ", styles.warn) if hidden else (CALL_MARKS[run.status] + " ", color.get(run.status, styles.dim))))
     text.append(sanitize_line(run.label, 60), style="bold")
-    if title := _title(run):
-        text.append(f" {title}")
-    text.append(
+    facts = Text(
         "".join(f" · {part}" for part in (*call_facts(run), *call_time(run, now))),
         style=styles.warn if run.status == "waiting" else styles.dim,
     )
-    return text
+    if name := _title(run):
+        title = Text(f" {name}")
+        title.truncate(max(width - text.cell_len - facts.cell_len, TITLE_LEAST), overflow="ellipsis")
+        text.append_text(title)
+    return text.append_text(facts)
 
 
 def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
