@@ -88,8 +88,8 @@ class ScrollPosition:
         self._adjusting = True
         try:
             self._update_height()
+            self._view.set_reactive(Widget.scroll_target_y, float(line))  # a view that grew has an old one
             if self.top != line:
-                self._view.set_reactive(Widget.scroll_target_y, float(line))
                 self._view.scroll_y = line
         finally:
             self._adjusting = False
