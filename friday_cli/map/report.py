@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,9 +16,11 @@ from friday_cli.core.text.sanitize import sanitize_line
 from .caps import dollars
 from .charges import ItemRow
 from .job import MapJob
-from .scheduler import Progress
 from .sources import stored_fields
 from .store import BatchRow, Counts, MapStore, Place
+
+if TYPE_CHECKING:
+    from .scheduler import Progress
 
 SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
 """Items of each state that a short report names, so that its first line is still on the screen."""

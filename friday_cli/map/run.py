@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -24,13 +24,15 @@ from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce, results
 from .caps import Cap
-from .deferred import DeferredRequests
 from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item, stored_fields
 from .store import BatchRow, Counts, MapStore, Place
 from .template import WHOLE, Template
+
+if TYPE_CHECKING:
+    from .deferred import DeferredRequests
 
 PAGE = 200
 """Items that are stored or read at once."""
@@ -114,6 +116,14 @@ async def open_engine(job: MapJob, options: Options, title: str, env: Mapping[st
     from .ray_engine import RayEngine  # imports Ray
 
     return await RayEngine.open(job, options, title, env)
+
+
+def _deferred(
+    job: MapJob, store: MapStore, engine: Engine, running: Callable[[], int], frontend: MapFrontend
+) -> DeferredRequests:
+    from .deferred import DeferredRequests  # most batches send their requests at once
+
+    return DeferredRequests(job, store, engine.items, running, frontend.note)
 
 
 class MapRun:
@@ -234,8 +244,8 @@ class MapRun:
 
     async def _run_deferred(self, scheduler: Scheduler, engine: Engine, works: AsyncIterator[ItemTask]) -> None:
         """Run work whose requests wait for batches of the service."""
-        deferred = self._deferred = DeferredRequests(
-            self.job, self._store, engine.items, lambda: scheduler.progress.running, self._frontend.note
+        deferred = self._deferred = _deferred(
+            self.job, self._store, engine, lambda: scheduler.progress.running, self._frontend
         )
         provider = engine.items.defer(engine.items.profile(self.job.profile), deferred.reply)
         await deferred.open(provider)

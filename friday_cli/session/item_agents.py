@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,7 +27,6 @@ from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.models.factory import price_note
-from friday_cli.llm.providers.batched import BATCHES, BatchedProvider, Reply
 from friday_cli.llm.providers.service_provider import ServiceProvider
 from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
@@ -35,6 +35,9 @@ from .open import open_session
 from .open_context import Options
 from .parts import SessionParts
 from .session import Session
+
+if TYPE_CHECKING:
+    from friday_cli.llm.providers.batched import BatchedProvider, Reply
 
 
 class ItemEnd(msgspec.Struct, frozen=True):
@@ -111,6 +114,8 @@ class ItemAgents:
         """Let the requests of all agents that start from now on wait for batches of the service, which `reply` sends and collects. Returns
         the provider of `profile`. Raises UsageError for a model without a batch interface."""
 
+        from friday_cli.llm.providers.batched import BatchedProvider  # most batches send their requests at once
+
         def wrap(provider: Provider) -> Provider:
             return BatchedProvider(self.with_batches(provider), reply)
 
@@ -143,6 +148,8 @@ class ItemAgents:
     @staticmethod
     def with_batches(provider: Provider) -> ServiceProvider:
         """A provider whose service has a batch interface. Raises UsageError for another one."""
+        from friday_cli.llm.providers.batched import BATCHES
+
         if isinstance(provider, ServiceProvider) and provider.path in BATCHES and not provider.endpoint.platform:
             return provider
         raise UsageError(
