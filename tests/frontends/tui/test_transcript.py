@@ -106,7 +106,6 @@ async def test_scrolling_up_by_lines_shows_every_line_once(tmp_path: Path) -> No
             feed("a", MessageAdded(Message("assistant", (Text(words + "\n\n- a\n- b\n"),))))
         await feed.shown()
         chat.log.focus()
-        await chat.pilot.pause()
         seen = lines(chat)
         for _ in range(60):
             await chat.press("up")
