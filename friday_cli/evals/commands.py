@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from friday_cli.config import Settings
+from friday_cli.config.settings import SandboxSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.session.sandbox import sandbox_policy
 from friday_cli.system.paths import cache_dir
@@ -43,17 +43,30 @@ class CommandEnd(NamedTuple):
         return f"ended with exit code {self.exit_code}"
 
 
+def trial_sandbox(suite: Suite, given: SandboxSettings) -> SandboxSettings:
+    """The sandbox of agents and of checks: no network, and what `hidden_from_trials` names cannot be read, but environments with
+    installed packages beside it."""
+    denied = hidden_from_trials(suite)
+    read = tuple(str(path) for folder in _folders(suite) if str(folder) not in denied for path in _environments(folder))
+    return replace(given, read=(*given.read, *read), read_deny=(*given.read_deny, *denied), network=False)
+
+
 def hidden_from_trials(suite: Suite) -> tuple[str, ...]:
     """What neither agents nor checks may read: the suite and its repositories, except environments with installed packages."""
-    return tuple(
-        dict.fromkeys(path for folder in (suite.folder, *suite.repositories) for path in _without_environments(folder))
-    )
+    found: list[str] = []
+    for folder in _folders(suite):
+        kept = _environments(folder)
+        found += [str(path) for path in folder.iterdir() if path not in kept] if kept else [str(folder)]
+    return tuple(dict.fromkeys(found))
 
 
-def _without_environments(folder: Path) -> Iterable[str]:
-    inside = list(folder.iterdir()) if folder.is_dir() else []
-    kept = [path for path in inside if path.name in _ENVIRONMENTS or (path / "pyvenv.cfg").is_file()]
-    return [str(path) for path in inside if path not in kept] if kept else [str(folder)]
+def _folders(suite: Suite) -> tuple[Path, ...]:
+    return (suite.folder, *suite.repositories)
+
+
+def _environments(folder: Path) -> list[Path]:
+    inside = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in inside if path.name in _ENVIRONMENTS or (path / "pyvenv.cfg").is_file()]
 
 
 class ConfinedCommands:
@@ -74,8 +87,7 @@ class ConfinedCommands:
                 f"No sandbox works here, so the commands of the suite are not run: {choice.why}.",
                 hint="`friday doctor` says more; FRIDAY_SANDBOX=none runs them without one on purpose.",
             )
-        denied = (*sandbox.read_deny, *hidden_from_trials(suite))
-        confined = replace(settings, sandbox=replace(sandbox, read_deny=denied, network=False))
+        confined = replace(settings, sandbox=trial_sandbox(suite, sandbox))
         policy = sandbox_policy(confined, choice, env)
         return cls(LocalWorkspace(folder, CommandHost(environ=env, sandbox=policy)), choice.kind)
 

@@ -34,7 +34,7 @@ from friday_cli.view import SessionView
 from friday_cli.workspace.worktrees.git import Git
 
 from .arm import NO_WEB, PreparedArm
-from .commands import CHECK_S, NOT_STARTED, ConfinedCommands, hidden_from_trials
+from .commands import CHECK_S, NOT_STARTED, ConfinedCommands, hidden_from_trials, trial_sandbox
 from .start import TaskStart
 from .suite import Suite, Task, start_digest, texts_digest
 
@@ -267,15 +267,16 @@ class TrialEngine:
     def _options(self, trial: Trial, repository: Path, cap: Cap) -> Options:
         arm, task = trial.arm.arm, trial.task
         given = arm.options
-        hidden = hidden_from_trials(self._suite)
+        sandbox = trial_sandbox(self._suite, trial.arm.settings.sandbox)
         flags = {
             **given.flags,
-            "sandbox.read_deny": [*trial.arm.settings.sandbox.read_deny, *hidden],
-            "sandbox.network": False,
+            "sandbox.read": [*sandbox.read],
+            "sandbox.read_deny": [*sandbox.read_deny],
+            "sandbox.network": sandbox.network,
             "limits.max_cost": cap.cost if cap.cost else None,
             "limits.timeout": min(arm.timeout or task.timeout, task.timeout),
         }
-        deny = (*given.deny, *NO_WEB, *(f"{READ_FILE}({path}/**)" for path in hidden))
+        deny = (*given.deny, *NO_WEB, *(f"{READ_FILE}({path}/**)" for path in hidden_from_trials(self._suite)))
         return replace(
             given,
             cwd=repository,

@@ -151,6 +151,23 @@ def test_tasks_of_commits_begin_without_what_came_later(console: Console) -> Non
     )
 
 
+@pytest.mark.usefixtures("sandbox_kind")
+def test_installed_packages_of_the_repository_can_be_used(console: Console) -> None:
+    """Here the project is below /tmp, which commands in bubblewrap do not see otherwise."""
+    project = repository(console.project, **{"code.txt": "1\n"})
+    head = git(project, "rev-parse", "HEAD").strip()
+    tool = project / ".venv" / "tool"
+    tool.parent.mkdir()
+    (tool.parent / "pyvenv.cfg").touch()
+    tool.write_text("grep -q 2 code.txt\n")
+    change = {"start": {}, "commit": head, "solution": {"code.txt": "2\n"}, "hidden": []}
+    task = change | {"check": [f"sh {tool}", f"! cat {project}/code.txt"]}
+    assert (
+        "passes with the reference 1 of 1"
+        in console.ok("eval", "check", suite(console, task), "--times", "1", "--trust").out
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
