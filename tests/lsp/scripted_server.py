@@ -43,7 +43,7 @@ def evil(folder: str) -> str:
     for name, path in (
         ("source", f"{folder}/model.bad"),
         ("key", os.path.expanduser("~/.ssh/id_ed25519")),
-        (".env", f"{folder}/.env"),
+        (".env", f"{os.path.dirname(folder)}/.env"),
     ):
         try:
             done.append(f"read {name}" if read(path) else f"no {name}")

@@ -40,12 +40,14 @@ async def test_it_writes_nothing_and_reads_no_key(
         program.chmod(0o755)
         server |= {"command": "script-server", "sandbox": False}
     write(config_dir(), "lsp.json", {"script": server})
-    (harness.project / "model.bad").write_text(OLD)
-    read = does(("read_file", {"path": "model.bad"}))
-    results = await run(harness, landlock, read, does(edits("area 1", "BAD 1")))
+    source = harness.project / "src" / "model.bad"  # beside a secret, the server could not read what replaces a file
+    source.parent.mkdir()
+    source.write_text(OLD)
+    read = does(("read_file", {"path": "src/model.bad"}))
+    results = await run(harness, landlock, read, does(edits("area 1", "BAD 1", "src/model.bad")))
     said = results[1].partition("evil: ")[2].partition(" [")[0]
     assert said == "read source; no key; no .env; no write; no network", results
-    assert not (harness.project / "evil.txt").exists()
+    assert not list(harness.project.rglob("evil.txt"))
 
 
 async def test_a_program_that_the_sandbox_hides_says_what_to_do(
