@@ -260,21 +260,30 @@ async def _check(suite: Suite, times: int) -> int:
 
 
 async def _from_git(suite: CommitSuite, output: Path) -> int:
-    kept, seen = [], 0
-    async for found in suite.tasks(load_context().settings, os.environ):
+    suite.require_new(output)
+    candidates, kept, seen = await asyncio.to_thread(suite.candidates), 0, 0
+    if candidates:
+        commits = pluralize(len(candidates), "commit")
+        remark(
+            f"{commits} may make a task; each is checked six times, the newest first, until {suite.most} can be used"
+        )
+    async for found in suite.tasks(candidates, load_context().settings, os.environ):
         seen += 1
         sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
         show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
         if not found.check.problem:
-            kept.append(found.task)
+            await asyncio.to_thread(suite.add, output, found.task)  # at once: what was found outlives an interrupt
+            kept += 1
+        elif not found.check.started and seen == 1:
+            remark("the program of the check could not be started in the sandbox; the other commits were not tried")
+            return 1
     if not kept:
         remark(
             f"none of {pluralize(seen, 'commit')} that change code and tests can be made a task; no suite was written"
         )
         return 1
-    await asyncio.to_thread(suite.write, output, kept)
     remark(
-        f"{output} has {pluralize(len(kept), 'task')} of {pluralize(seen, 'commit')}; its commands are the ones that you gave"
+        f"{output} has {pluralize(kept, 'task')} of {pluralize(seen, 'commit')}; its commands are the ones that you gave"
     )
     remark(
         f"now: friday eval run {shlex.quote(str(output))} --trust --arm one='--profile coder' --arm two='--effort high' --max-cost 5"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,10 +51,12 @@ class CommitSuite(msgspec.Struct, frozen=True):
     most: int
     """Tasks that it has at most."""
 
-    async def tasks(self, settings: Settings, env: Mapping[str, str]) -> AsyncIterator[CommitTask]:
-        """The newest commits that make a task, until enough of them can be used; those that cannot come with their problem.
+    async def tasks(
+        self, candidates: Sequence[Task], settings: Settings, env: Mapping[str, str]
+    ) -> AsyncIterator[CommitTask]:
+        """The newest of the candidates that make a task, until enough of them can be used; those that cannot come with their problem.
         Raises FridayError."""
-        waiting, kept = await asyncio.to_thread(self._candidates), 0
+        waiting, kept = list(candidates), 0
         while waiting and kept < self.most:
             some, waiting = waiting[: self.most - kept], waiting[self.most - kept :]
             suite = Suite(self.repository.name, self.repository, tuple(some))
@@ -65,20 +66,23 @@ class CommitSuite(msgspec.Struct, frozen=True):
                 yield CommitTask(some[number], found)
                 number += 1
 
-    def write(self, folder: Path, tasks: list[Task]) -> None:
-        """Write the suite. Raises UsageError where there is one already, OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def require_new(self, folder: Path) -> None:
+        """Raises UsageError where there is a suite already."""
         if (folder / "suite.toml").exists():
             raise UsageError(f"{folder} has a suite already.", hint="Name another folder with --output, or remove it.")
+
+    def add(self, folder: Path, task: Task) -> None:
+        """Write a task into the suite, which is made with the first. Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
         defaults = {"repo": os.path.relpath(self.repository, folder), "check": [self.check]}
         defaults |= {"setup": self.setup} if self.setup else {}
         (folder / "suite.toml").write_text(tomli_w.dumps(defaults), encoding="utf-8")
-        for task in tasks:
-            (folder / task.name).mkdir(exist_ok=True)
-            data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
-            (folder / task.name / "task.toml").write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
+        (folder / task.name).mkdir(exist_ok=True)
+        data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
+        (folder / task.name / "task.toml").write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
 
-    def _candidates(self) -> list[Task]:
+    def candidates(self) -> list[Task]:
+        """The tasks that commits would make, the newest first. Raises FridayError."""
         span = f"{self.since}..HEAD" if self.since else "HEAD"
         try:
             listed = git(

@@ -26,7 +26,7 @@ SHOWN = 300
 
 class TaskCheck(msgspec.Struct, frozen=True):
     """What was found of a task: how often its check failed `before` and passed `after` the reference, of `times`; `problem` if that is
-    not right; `seconds` of one check."""
+    not right; `seconds` of one check; `started`: whether its program could be run."""
 
     name: str
     before: int
@@ -34,6 +34,7 @@ class TaskCheck(msgspec.Struct, frozen=True):
     times: int
     seconds: float = 0.0
     problem: str = ""
+    started: bool = True
 
 
 async def check_suite(
@@ -58,7 +59,7 @@ async def check_suite(
 
 
 async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedCommands, git: Git, times: int) -> TaskCheck:
-    counts, slowest, problem = {"before": 0, "after": 0}, 0.0, ""
+    counts, slowest, problem, runs = {"before": 0, "after": 0}, 0.0, "", True
     try:
         start = await TaskStart.make(task, suite, folder / "start", commands, git)
         for number in range(times):
@@ -73,6 +74,7 @@ async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedComma
                 slowest = max(slowest, asyncio.get_running_loop().time() - began)
                 await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
                 started = failed is None or failed[1].exit_code not in NOT_STARTED
+                runs = runs and started
                 counts[when] += (failed is not None and started) if when == "before" else failed is None
                 if failed and (when == "after" or not started) and not problem:
                     problem = f"`{failed[0]}` {failed[1].how}: {sanitize(failed[1].output).strip()[-SHOWN:]}"
@@ -80,4 +82,4 @@ async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedComma
         problem = str(error)
     if not problem and counts["before"] < times:
         problem = "the check passes before anything is done"
-    return TaskCheck(task.name, counts["before"], counts["after"], times, slowest, problem)
+    return TaskCheck(task.name, counts["before"], counts["after"], times, slowest, problem, started=runs)

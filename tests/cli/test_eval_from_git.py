@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -31,6 +34,7 @@ def test_commits_that_change_code_and_its_tests_become_tasks(console: Console) -
     ran = console.ok("eval", "from-git", "--check", "sh {tests}", "--output", "evals")
     assert [line[0] for line in ran.out.splitlines()] == ["✗", "✗", "✓"], ran
     assert "evals has 1 task of 3 commits" in ran.err
+    assert ran.err.startswith("friday: 3 commits may make a task")
     (folder,) = [path for path in (project / "evals").iterdir() if path.is_dir()]
     assert folder.name == f"{wanted[:8]}-say-two"
     task = tomllib.loads((folder / "task.toml").read_text())
@@ -47,3 +51,38 @@ def test_what_is_not_a_repository_or_a_commit_is_refused(console: Console) -> No
     assert "is not in a git repository" in console("eval", "from-git", "--check", "true").err
     repository(console.project)
     assert "nowhere is not a commit" in console("eval", "from-git", "--check", "true", "--since", "nowhere").err
+
+
+def test_what_was_found_is_kept_when_it_is_stopped(console: Console) -> None:
+    """The second commit, whose check never ends, is what it is stopped in."""
+    project = repository(console.project, **{"code.sh": "echo 1\n"})
+    change(project, "Wait", **{"code.sh": "echo 2\n", "test_wait.sh": "sleep 60\n"})
+    change(project, "Say three", **{"code.sh": "echo 3\n", "test_three.sh": 'test "$(sh code.sh)" = 3\n'})
+    argv = [
+        sys.executable,
+        "-m",
+        "friday_cli",
+        "eval",
+        "from-git",
+        "--check",
+        "sh {tests}",
+        "--most",
+        "2",
+        "--output",
+        "evals",
+    ]
+    with subprocess.Popen(argv, cwd=project, env=console.env, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert "say-three" in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+    assert len(list((project / "evals").glob("*-say-three/task.toml"))) == 1
+
+
+def test_a_check_that_cannot_be_started_ends_it(console: Console) -> None:
+    project = repository(console.project, **{"code.sh": "echo 1\n"})
+    for number in range(3):
+        change(project, f"Change {number}", **{"code.sh": f"echo {number}\n", f"test_{number}.sh": "true\n"})
+    ran = console("eval", "from-git", "--check", "no-such-program {tests}", "--most", "1", "--output", "evals")
+    assert ran.code == 1
+    assert len(ran.out.splitlines()) == 1
+    assert "could not be started" in ran.err
