@@ -269,12 +269,12 @@ async def _from_git(suite: CommitSuite, output: Path) -> int:
         )
     async for found in suite.tasks(candidates, load_context().settings, os.environ):
         seen += 1
-        sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
-        show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
         if not found.check.problem:
             await asyncio.to_thread(suite.add, output, found.task)  # at once: what was found outlives an interrupt
             kept += 1
-        elif not found.check.started and seen == 1:
+        sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
+        show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
+        if not found.check.started and seen == 1:
             remark("the program of the check could not be started in the sandbox; the other commits were not tried")
             return 1
     if not kept:
