@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,16 +267,19 @@ async def _from_git(suite: CommitSuite, output: Path) -> int:
         remark(
             f"{commits} may make a task; each is checked six times, the newest first, until {suite.most} can be used"
         )
-    async for found in suite.tasks(candidates, load_context().settings, os.environ):
-        seen += 1
-        if not found.check.problem:
-            await asyncio.to_thread(suite.add, output, found.task)  # at once: what was found outlives an interrupt
-            kept += 1
-        sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
-        show_painted(sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), ""))
-        if not found.check.started and seen == 1:
-            remark("the program of the check could not be started in the sandbox; the other commits were not tried")
-            return 1
+    async with aclosing(suite.tasks(candidates, load_context().settings, os.environ)) as tasks:
+        async for found in tasks:
+            seen += 1
+            if not found.check.problem:
+                await asyncio.to_thread(suite.add, output, found.task)  # at once: what was found outlives an interrupt
+                kept += 1
+            sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
+            show_painted(
+                sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), "")
+            )
+            if not found.check.started and seen == 1:
+                remark("the program of the check could not be started in the sandbox; the other commits were not tried")
+                return 1
     if not kept:
         remark(
             f"none of {pluralize(seen, 'commit')} that change code and tests can be made a task; no suite was written"

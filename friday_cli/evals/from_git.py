@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
@@ -53,18 +54,19 @@ class CommitSuite(msgspec.Struct, frozen=True):
 
     async def tasks(
         self, candidates: Sequence[Task], settings: Settings, env: Mapping[str, str]
-    ) -> AsyncIterator[CommitTask]:
+    ) -> AsyncGenerator[CommitTask, None]:
         """The newest of the candidates that make a task, until enough of them can be used; those that cannot come with their problem.
-        Raises FridayError."""
+        Close it (`aclosing`) to stop early. Raises FridayError."""
         waiting, kept = list(candidates), 0
         while waiting and kept < self.most:
             some, waiting = waiting[: self.most - kept], waiting[self.most - kept :]
             suite = Suite(self.repository.name, self.repository, tuple(some))
             number = 0
-            async for found in check_suite(suite, settings, env):
-                kept += not found.problem
-                yield CommitTask(some[number], found)
-                number += 1
+            async with aclosing(check_suite(suite, settings, env)) as checks:
+                async for found in checks:
+                    kept += not found.problem
+                    yield CommitTask(some[number], found)
+                    number += 1
 
     def require_new(self, folder: Path) -> None:
         """Raises UsageError where there is a suite already."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,7 +39,7 @@ class TaskCheck(msgspec.Struct, frozen=True):
 
 async def check_suite(
     suite: Suite, settings: Settings, env: Mapping[str, str], *, times: int = 3
-) -> AsyncIterator[TaskCheck]:
+) -> AsyncGenerator[TaskCheck, None]:
     """Check each task `times`; the results come in the order of the tasks. Raises FridayError where nothing can be run."""
     room = asyncio.Semaphore(min(4, os.cpu_count() or 1))
     with TemporaryDirectory(prefix="friday-eval-") as name:
@@ -51,10 +51,14 @@ async def check_suite(
             async with room:
                 return await _check(task, suite, folder / task.name, commands, git, times)
 
+        checks = [asyncio.create_task(check(task)) for task in suite.tasks]
         try:
-            for running in [asyncio.create_task(check(task)) for task in suite.tasks]:
+            for running in checks:
                 yield await running
         finally:
+            for running in checks:
+                running.cancel()
+            await asyncio.gather(*checks, return_exceptions=True)
             await commands.close()
 
 

@@ -86,3 +86,13 @@ def test_a_check_that_cannot_be_started_ends_it(console: Console) -> None:
     assert ran.code == 1
     assert len(ran.out.splitlines()) == 1
     assert "could not be started" in ran.err
+
+
+def test_an_early_end_closes_what_ran(console: Console) -> None:
+    """In a process of its own: what is not closed is written when it ends."""
+    project = repository(console.project, **{"code.sh": "echo 1\n"})
+    for number in range(3):
+        change(project, f"Change {number}", **{"code.sh": f"echo {number}\n", f"test_{number}.sh": "true\n"})
+    argv = [sys.executable, "-m", "friday_cli", "eval", "from-git", "--check", "no-such-program {tests}"]
+    ran = subprocess.run(argv, cwd=project, env=console.env, capture_output=True, text=True)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (1, False), ran.stderr
