@@ -104,7 +104,7 @@ def _real(path: str) -> str:
         finally:
             if fd >= 0:
                 os.close(fd)
-    real = os.path.realpath(path)
+    real = os.path.realpath(path) if os.path.lexists(path) else ""  # else a path in a loop may have one
     return real if os.path.lexists(real) else ""
 
 

@@ -29,7 +29,10 @@ def test_links_are_resolved_and_missing_paths_omitted(tmp_path: Path) -> None:
     (top / "dangling").symlink_to("gone")
     (top / "around").symlink_to("around")
     (top / "file").touch(0)
-    paths = (str(top / "link"), *(str(top / name) for name in ("missing", "dangling", "around/x", "file/x")))
+    paths = (
+        str(top / "link"),
+        *(str(top / name) for name in ("missing", "dangling", "around/x", "around/../real/..", "file/x")),
+    )
     plan = PLAN._replace(
         write=paths, deny=paths, show=paths, freeze=(str(top / "link/x"), str(top / "no/x"))
     ).resolved()
