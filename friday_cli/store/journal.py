@@ -117,10 +117,10 @@ def project(
         event = envelope.event
         if add_usage is not None:
             add_usage(db, key, envelope)
-        if isinstance(event, events.AgentStarted):
-            model = envelope.agent, event.model
-        elif isinstance(event, events.Prefix) and model == (envelope.agent, event.model):
-            continue  # the row has it
+        if isinstance(event, (events.AgentStarted, events.Prefix)):
+            before, model = model, (envelope.agent, event.model)
+            if isinstance(event, events.Prefix) and model == before:
+                continue  # the row has it
         update = _PROJECTIONS.get(type(event))
         if update is not None:
             update(db, key, envelope, event)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, Notice
+from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, Notice, Prefix
 from friday_cli.core.protocol.messages import Message, Text, ToolCall
 from friday_cli.store import schema
 from friday_cli.store.store import Store
@@ -57,6 +57,14 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
             assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
             assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
             assert row.background == agent.background
+
+
+async def test_a_model_that_is_chosen_again_is_that_of_the_agent(store: Store, session: str) -> None:
+    chosen = [Prefix(model, "", ()) for model in ("x/one", "x/two", "x/one")]
+    await store.journal(session).append(
+        numbered(("a", AgentStarted(1, "friday", "t", "x/one")), *(("a", one) for one in chosen))
+    )
+    assert [row.model for row in await store.agents(session)] == ["x/one"]
 
 
 async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> None:
