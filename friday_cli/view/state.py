@@ -12,6 +12,7 @@ from friday_cli.core.eventlog.collecting import collecting_later
 from friday_cli.core.eventlog.notices import NOTE, split_notes
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
+from friday_cli.core.protocol.agent_path import parent_of
 from friday_cli.core.protocol.events import LIVE, Envelope
 from friday_cli.core.protocol.format import how_it_ended
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
@@ -139,7 +140,7 @@ class EventFold:
 
 def _agent_started(state: SessionView, agent: AgentView, event: events.AgentStarted, at: float) -> None:
     agent.started = agent.started or at
-    parent = state.agents.get(event.parent)
+    parent = state.agents.get(above) if (above := parent_of(agent.path)) else None
     if parent is not None and agent.path not in parent.children:
         parent.children.append(agent.path)
     if parent is not None and event.call_id in parent.calls:
@@ -271,8 +272,8 @@ def _update_clocks(agents: Mapping[str, AgentView], agent: AgentView | None, at:
     """Start or stop, at time `at`, the clock of the main agent, when it waits for children. Meanwhile it runs while one of
     `agent` and the others below it runs."""
     root = agent
-    while root is not None and root.parent in agents:
-        root = agents[root.parent]
+    while root is not None and (above := parent_of(root.path)) and above in agents:
+        root = agents[above]
     if root is not None and root.status == "waiting_child":
         root.clock.set_running(_children_run(agents, root), at)
 

@@ -57,6 +57,14 @@ def test_view_and_replay_tell_the_same_of_every_agent(log: list[Envelope]) -> No
     assert set(state.asks) == {ask for record in records.values() for ask in record.asks}
 
 
+@pytest.mark.parametrize(("agent", "parent"), [("", ""), ("a", "a")])
+def test_a_damaged_row_that_makes_an_agent_its_own_parent_is_read(agent: str, parent: str) -> None:
+    start = AgentStarted(1, "friday", "look", "m")
+    damaged = AgentStarted(1, "friday", "look", "m", parent)
+    state = SessionView.of(numbered(("a", start), (agent, damaged), ("a", StatusChanged("waiting_child"))))
+    assert state.agents["a"].status == "waiting_child"
+
+
 def test_the_tree_of_a_delegation() -> None:
     state = SessionView.of(tree())
     root, child = state.agents["a"], state.agents["a.1"]
