@@ -282,6 +282,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
         tools = self.tools.server_helpers.with_helpers(left, profile)
         rules = _profile_rules(blueprint.new.rules_above, profile, tools)
+        if WEB_SEARCH not in tools:  # the profile may select it only since
+            rules.allow_only(tool for tool in rules.allowlist.tools or () if tool != WEB_SEARCH)
         provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
         if model != conversation.model and not is_demo(provider.name):
             try:

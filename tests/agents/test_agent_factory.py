@@ -14,14 +14,22 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.displays import TableDisplay
-from friday_cli.core.protocol.events import AgentFinished, Denied, Event, Notice, PermissionAsked, ToolFinished
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    Denied,
+    Event,
+    Notice,
+    PermissionAsked,
+    ToolFinished,
+)
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch, Stop
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm import models
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
-from tests.engine_fixture import Model, Say, batch, call, script
+from tests.engine_fixture import Model, Say, batch, call, delegate, script
 
 E = TypeVar("E", bound=Event)
 PAGES = (("One", "https://one.example/"), ("Two", "https://two.example/"))
@@ -161,6 +169,25 @@ async def test_the_next_agent_of_a_profile_has_the_rights_that_changed_meanwhile
     assert {r.agent: r.system for r in vendor.asked}.keys() == {"a", "a.1", "a.2", "a.3"}
     children = [request for request in vendor.asked if request.agent != "a"]
     assert all(one.system is children[0].system and one.tools is children[0].tools for one in children), "made once"
+
+
+async def test_a_resumed_agent_passes_on_no_search_that_its_profile_got_since(vendor: Vendor, tmp_path: Path) -> None:
+    lead = tmp_path / "home" / "profiles" / "lead.md"
+    lead.parent.mkdir(parents=True)
+    text = "---\nname: lead\ndescription: leads\nallowedTools: [delegate_task%s]\nsubAgents: '*'\n---\nYou lead."
+    lead.write_text(text % "", encoding="utf-8")
+    vendor.script = {"a": [Say(calls=[delegate("lead")]), Say("one")]}
+    async with opened(tmp_path) as session:
+        await session.prompt("go")
+    lead.write_text(text % ", web_search", encoding="utf-8")
+    vendor.script = {
+        "a": [Say(calls=[call("delegate_task", task="more", resume="a.1")])],
+        "a.1": [Say(calls=[delegate("researcher")])],
+    }
+    async with opened(tmp_path, resume=session.id) as session:
+        await session.prompt("go")
+        (started,) = await of(session, AgentStarted, "a.1.1")
+    assert "web_search" not in started.tools
 
 
 async def test_a_search_of_the_service_is_asked_about_once_for_the_session(vendor: Vendor, tmp_path: Path) -> None:
