@@ -107,7 +107,7 @@ class FridayApp(App[int]):
         self.chat = chat = ChatScreen(
             services, lambda *typed: self.input.completions(*typed), lambda: self.input.customs
         )
-        self._early = EarlyInput(lambda: chat.composer.text)
+        self._early = EarlyInput(lambda: chat.composer.text, lambda: chat.approval.asked if chat.ready else "")
         self.agents = AgentActions(services, chat)
         self.leaving = Leaving(services, chat)
         self.themes = ThemeController(self)

@@ -9,11 +9,11 @@ from textual import events
 
 class EarlyInput:
     """What the user pressed before the first card or the open session. `typed` is the text in the prompt: what is typed there, and
-    an Enter that sends it, does not wait."""
+    an Enter that sends it, does not wait. `asked` is the question that is shown: what was pressed for one answers no other."""
 
-    def __init__(self, typed: Callable[[], str]) -> None:
-        self._typed = typed
-        self._held: list[events.InputEvent] | None = []
+    def __init__(self, typed: Callable[[], str], asked: Callable[[], str]) -> None:
+        self._typed, self._asked = typed, asked
+        self._held: list[tuple[events.InputEvent, str]] | None = []
         """None: nothing waits any more."""
         self.everything = False
         """Whether all that is typed waits, too."""
@@ -29,11 +29,12 @@ class EarlyInput:
         else:
             waits = self.everything or isinstance(event, (events.MouseDown, events.MouseUp))
         if waits:
-            self._held.append(event)
+            self._held.append((event, self._asked()))
         return waits
 
     def release(self, post: Callable[[events.InputEvent], object]) -> None:
         """Let everything that waits be handled, in its order."""
         held, self._held = self._held or [], None
-        for event in held:
-            post(event)
+        for event, asked in held:
+            if asked in ("", self._asked()):
+                post(event)

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import (
     SCHEMA,
     AgentFinished,
     AgentStarted,
     Envelope,
     MessageAdded,
+    PermissionAsked,
     Rewound,
     SessionStarted,
     ToolFinished,
@@ -28,6 +30,7 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
 from friday_cli.frontends.host.owner import BackgroundOwner
 from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.session import lists
 from friday_cli.session.open_context import Options
 from friday_cli.session.remote import RemoteSession
@@ -144,6 +147,30 @@ async def test_a_question_that_is_shown_first_is_answered_by_a_key_that_waits(
             await second.press("1")
             go_on.set()
             await second.shows("Made it.")
+
+
+async def test_a_key_for_a_question_that_was_answered_meanwhile_answers_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = [does("bash", command="touch first"), does("bash", command="touch second"), {"text": "Made it."}]
+    monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)  # as on a machine that is slow just then
+    async with attached(tmp_path, run, monkeypatch) as (chat, session, go_on):
+        go_on.set()
+        await chat.say("go on", shows="touch first")
+        again = FridayApp(lambda: Options(tmp_path, resume=session.id), cwd=tmp_path, joins=session.id)
+        go_on.clear()
+        await chat.app.controller.close()
+        async with running(again, size=(120, 50)) as second:
+            await second.shows("touch first")
+            await second.press("1")
+            asked = [e.event.id for e in await session.history() if isinstance(e.event, PermissionAsked)]
+            await session.answer(asked[0], ApprovalAnswer("deny"))
+            go_on.set()
+            await second.shows("touch second")
+            await second.press("question_mark", shows="What it reaches")  # it is still open
+            await second.press("1", shows="Made it.")
+    assert len(asked) == 1
+    assert ((tmp_path / "first").exists(), (tmp_path / "second").exists()) == (False, True)
 
 
 async def test_the_end_of_a_session_that_is_short_or_was_rewound_is_not_shown_first(

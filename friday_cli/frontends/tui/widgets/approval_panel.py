@@ -99,7 +99,8 @@ class Approval(Vertical, can_focus=True):
         super().__init__(id=id)
         self.context = context
         self.grace = GracePeriod()
-        self._ask_id = ""
+        self.asked = ""
+        """The id of what is shown, "" for nothing."""
         self.keys_hint = ""
         """The keys of what is asked now beside those of its choices."""
         self._leaving = False
@@ -119,7 +120,7 @@ class Approval(Vertical, can_focus=True):
 
     @property
     def _ask(self) -> PendingAsk | None:
-        return self.context.state.asks.get(self._ask_id)
+        return self.context.state.asks.get(self.asked)
 
     def reset(self, context: RenderContext) -> None:
         """Show another session."""
@@ -146,7 +147,7 @@ class Approval(Vertical, can_focus=True):
             self.focus()
 
     def _show(self, ask_id: str) -> None:
-        self._ask_id = ask_id
+        self.asked = ask_id
         self.grace.restart()
         self._field.display = False
         ask = self._ask
@@ -180,11 +181,11 @@ class Approval(Vertical, can_focus=True):
             self._field.open(option)
             self._rows.divide(self)
         else:
-            self.post_message(AskAnswered(self._ask_id, option.answer))
+            self.post_message(AskAnswered(self.asked, option.answer))
 
     def on_answer_field_answer_submitted(self, message: AnswerField.AnswerSubmitted) -> None:
         self.on_answer_field_choices_wanted()
-        self.post_message(AskAnswered(self._ask_id, message.answer))
+        self.post_message(AskAnswered(self.asked, message.answer))
 
     def on_answer_field_choices_wanted(self) -> None:
         self._field.display = False
@@ -201,7 +202,7 @@ class Approval(Vertical, can_focus=True):
             if self._choices.options and self._choices.options[-1].key == "n":
                 self._answer(len(self._choices.options) - 1)
             else:
-                self.post_message(AskAnswered(self._ask_id, ""))
+                self.post_message(AskAnswered(self.asked, ""))
         elif self._field.denies:
             self._field.value = ""
             await self._field.action_submit()
@@ -237,13 +238,13 @@ class Approval(Vertical, can_focus=True):
             if self._body.explains:
                 self.explain([])
             else:
-                self.post_message(ExplanationWanted(self._ask_id))
+                self.post_message(ExplanationWanted(self.asked))
         elif key != "e":
             self._answer(next(at for at, option in enumerate(options) if option.key == key))
         elif ask.event.tool != BASH:
             self._type(key)
         elif "\n" in ask.event.subject.strip():
-            self.post_message(EditorWanted(self._ask_id, ask.event.subject))
+            self.post_message(EditorWanted(self.asked, ask.event.subject))
         else:
             self._field.edit(ask.event.subject)
             self._rows.divide(self)
@@ -263,7 +264,7 @@ class Approval(Vertical, can_focus=True):
     def action_next(self, by: int) -> None:
         ids = list(self.context.state.asks)
         if len(ids) > 1:
-            self._show(ids[(ids.index(self._ask_id) + by) % len(ids)])
+            self._show(ids[(ids.index(self.asked) + by) % len(ids)])
 
     def action_page(self, by: int) -> None:
         if by > 0 and not self._body.read:
