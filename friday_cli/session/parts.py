@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +17,7 @@ from friday_cli.core.eventlog.notices import PromptNotes
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.llm import transport
 from friday_cli.store.ledger import SessionLedger
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
@@ -44,6 +46,12 @@ class SessionStorage(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     telemetry: SessionTelemetry | None
     """Sends the spans of the session; None if the environment asks for none."""
 
+    async def sync(self) -> None:
+        """Have the disk keep all that was written."""
+        if self.log.failure is None:  # otherwise it was reported that nothing is saved
+            await self.ledger.close()
+            await self.store.sync()
+
 
 class SessionParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The parts of an open session."""
@@ -64,3 +72,24 @@ class SessionParts(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The changes of worktrees, as a person applies or discards them."""
     caller: Caller | None
     """The program that makes calls of the main agent."""
+
+    async def close(self, *, last: bool) -> None:
+        """Close every part, also where one of them fails: `last` as in `Session.close`. Raises the last error."""
+        shared, storage = self.shared, self.storage
+        async with AsyncExitStack() as ends:  # in the opposite order
+            ends.push_async_callback(storage.store.close)
+            ends.callback(storage.ownership.release)
+            ends.push_async_callback(storage.sync)
+            if last:
+                ends.push_async_callback(transport.aclose_all)
+            if storage.telemetry is not None:
+                ends.push_async_callback(storage.telemetry.close)
+            ends.push_async_callback(storage.log.close)
+            ends.push_async_callback(shared.services.workspace.close)
+            ends.push_async_callback(shared.isolation.close)
+            if shared.services.code is not None:
+                ends.push_async_callback(shared.services.code.close)
+            if shared.servers is not None:
+                ends.push_async_callback(shared.servers.close)
+            if shared.services.hooks is not None:
+                ends.push_async_callback(shared.services.hooks.close, self.tree.root)

@@ -23,7 +23,6 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
-from friday_cli.llm import transport
 
 from .attachments import PromptText, attached
 from .main_agent import MainAgent, PromptExtras
@@ -286,26 +285,10 @@ class Session:
         event loop is open, so that connections to services can be closed too."""
         if self._tree.closed:
             return
-        parts = self._parts
-        await self._main.close()
-        if parts.shared.services.hooks is not None:
-            await parts.shared.services.hooks.close(self._tree.root)
-        if parts.shared.servers is not None:
-            await parts.shared.servers.close()
-        if parts.shared.services.code is not None:
-            await parts.shared.services.code.close()
-        await parts.shared.isolation.close()
-        await parts.shared.services.workspace.close()
-        await self._log.close()
-        if parts.storage.telemetry is not None:
-            await parts.storage.telemetry.close()
-        if last:
-            await transport.aclose_all()
-        if self._log.failure is None:  # otherwise it was reported that nothing is saved
-            await parts.storage.ledger.close()
-            await parts.storage.store.sync()
-        parts.storage.ownership.release()
-        await parts.storage.store.close()
+        try:
+            await self._main.close()
+        finally:
+            await self._parts.close(last=last)
 
 
 def _name_of(node: AgentRun) -> RunName:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import tempfile
@@ -13,13 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.core.protocol.errors import FridayError, Unwritable
 from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice, Prefix
 from friday_cli.core.protocol.messages import user
 from friday_cli.session import open, open_context
+from friday_cli.session.open_context import Options
+from friday_cli.session.session import Session
 from friday_cli.store import schema
 from friday_cli.store.store import Store
 from friday_cli.system.paths import data_dir, store_path
+from friday_cli.view.follower import SessionFollower
 from tests.scenarios import tree
 from tests.session.harness import Harness, delegates, does, says
 from tests.session.test_rewind import everything, runs, writes
@@ -199,3 +204,25 @@ async def test_what_a_session_says_of_the_date_is_the_date_of_its_clock(harness:
     texts += [envelope.event.message.text for envelope in events if isinstance(envelope.event, MessageAdded)]
     said = [text for text in texts if "1971-01-0" in text]
     assert len(said) == 2, "the prompt of the main agent, and the note of the resume"
+
+
+async def test_a_session_of_which_one_part_cannot_be_closed_ends_all_the_same(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when no thread can be started any more: without the end of its events `ask` waited for ever, without its answer."""
+
+    async def fails(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    harness.plays({"a": [{"text": "well"}]})
+    session = await Session.open(Options(harness.project, model=f"scripted:{harness.scenario}"))
+    follower = SessionFollower(session, lambda envelope, replayed: None)
+    await session.prompt("go")
+    with monkeypatch.context() as patch:
+        patch.setattr(WorktreeIsolation, "close", fails)
+        with pytest.raises(RuntimeError):
+            await session.close()
+    async with asyncio.timeout(60):
+        await follower.finished()
+    again = await Session.open(Options(harness.project, model=f"scripted:{harness.scenario}", resume=session.id))
+    await again.close()

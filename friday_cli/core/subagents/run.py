@@ -61,9 +61,10 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
     except Exception as error:
-        log.exception("agent %s", agent.path)
-        failed = f"Friday itself failed: {type(error).__name__}: {error}"
-        words = PROCESS_LIMIT if is_process_limit(error) else failed
+        words = PROCESS_LIMIT
+        if not is_process_limit(error):
+            log.exception("agent %s", agent.path)
+            words = f"Friday itself failed: {type(error).__name__}: {error}"
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
     node.phase = Phase.ENDING
     await finish_despite_cancel(_end(tree, node, outcome, begun))
@@ -221,8 +222,10 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         if warnings:
             await services.log.emit(agent.path, *(Notice(text, "warning") for text in warnings))
     except Exception as error:  # the final event must be written in any case
-        log.exception("processes of %s", agent.path)
-        await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
+        if not (limit := is_process_limit(error)):
+            log.exception("processes of %s", agent.path)
+        text = f"Processes of {agent.path} may be left: {PROCESS_LIMIT if limit else error}"
+        await services.log.emit(agent.path, Notice(text, "error"))
     if services.code is not None:
         agent.receipt_builder.add_checks(await services.code.settled(agent))
     agent.budget.release_holdback()

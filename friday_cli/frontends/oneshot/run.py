@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
+from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
 from friday_cli.core.protocol.events import AttemptFailed, Envelope
 from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Image
@@ -324,11 +324,11 @@ class _OneShotRun:
 
             outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
-        unsaved: StoreError | None = None
+        failed: Exception | None = None
         try:
             await self.close()  # all events are read after this
-        except StoreError as error:
-            unsaved = error  # raised after the answer is printed
+        except Exception as error:
+            failed = error  # raised after the answer is printed
         code = interrupted or self._code(outcome)
         try:
             if self._write_error is not None:
@@ -338,8 +338,8 @@ class _OneShotRun:
             error.filename = error.filename or "standard output"
             if not interrupted:  # a closed terminal also sends a signal
                 raise
-        if unsaved is not None:
-            raise unsaved
+        if failed is not None:
+            raise failed
         return code
 
     def serve(self, options: Options) -> None:
