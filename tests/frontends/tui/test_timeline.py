@@ -9,9 +9,10 @@ import pytest
 from friday_cli.frontends.tui.widgets.timeline_screen import TimelineScreen
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 
+# Half a second: a part of the timeline is at least 0.05 s, and there has to be a later one.
 PLAY = {
     "a": [delegates("look at one"), {"text": "Done."}],
-    "a.1": [does("glob", pattern="*"), {"text": "It is there."}],
+    "a.1": [does("glob", pattern="*"), {"text": "It is there.", "delay_s": 0.5}],
 }
 
 
