@@ -22,6 +22,7 @@ from friday_cli.extensions.profiles.create import create
 from friday_cli.extensions.profiles.external import KNOWN
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.extensions.profiles.profile import ExternalAgent
+from friday_cli.extensions.trust_review import unused_files
 from friday_cli.external_agents.programs import how_to_install, how_to_log_in, is_installed, program_of, readiness
 from friday_cli.session.mcp_settings import read_servers
 from friday_cli.system.paths import working_folder
@@ -60,7 +61,7 @@ def list_(as_json: bool = JSON) -> None:
         output.remark(f"other assistants that are installed: {', '.join(others)} (`friday ask --profile NAME`)")
     for message in (*found.announcements, *map(str, found.problems)):
         output.remark(message)
-    unused = [] if context.trust_status.ok else [name for name in context.trust_status.files if name.endswith(".md")]
+    unused = [name for name in unused_files(context.trust_status) if name.endswith(".md")]
     if unused:
         output.remark(f"{context.trust_status.reason} Not used: {', '.join(unused)}. Run `friday trust` to allow them.")
 

@@ -25,7 +25,11 @@ MAX_SKILLS = 40
 
 def unused_files(trust_status: trust.Trust) -> list[str]:
     """The files of an untrusted project that would be used if it were trusted, without exact copies of shipped profiles."""
-    return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
+    return (
+        []
+        if trust_status.ok
+        else [name for name, sha in trust_status.files.items() if not profiles.is_shipped_copy(name, sha)]
+    )
 
 
 def unused_skills(trust_status: trust.Trust) -> list[str]:
@@ -58,17 +62,12 @@ def needs_decision(trust_status: trust.Trust) -> bool:
     return bool(trust_status.outdated)
 
 
-def _is_shipped(name: str, sha: str) -> bool:
-    folder, _, file = name.partition("/")
-    shipped = profiles.shipped_folder() / file
-    return folder == "profiles" and shipped.is_file() and trust.hash_of(shipped.read_bytes()) == sha
-
-
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
     hooks, scripts = _hooks(trust_status)
-    rows = [row for name in trust_status.files if not name.startswith(IN_PROJECT) for row in _rows(root, name)]
+    own = [name for name, sha in trust_status.files.items() if not profiles.is_shipped_copy(name, sha)]
+    rows = [row for name in own if not name.startswith(IN_PROJECT) for row in _rows(root, name)]
     rows += _plugins(trust_status)
     rows = [(name, "script of a hook" if name in scripts else about) for name, about in rows] + hooks
     rows += _skills(trust_status)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from friday_cli.extensions.profiles import shipped_folder
 from tests.cli.console import ROOT, Console, plain
 
 SHIPPED = {"analyst", "coder", "general", "researcher", "reviewer", "summarizer"}
@@ -71,6 +73,19 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
     assert ran.error == f"{path} of the project replaces the built-in profile coder."
     assert console("profiles", "list", "--json").document["announcements"] == [ran.error]
+
+
+def test_a_copy_of_a_built_in_profile_is_not_named(console: Console) -> None:
+    """As in a copy of Friday's repository: it replaces nothing."""
+    (console.project / "profiles").mkdir()
+    shutil.copy(shipped_folder() / "coder.md", console.project / "profiles")
+    for _ in range(2):
+        ran = console("profiles", "list")
+        assert ({row[1] for row in ran.rows}, ran.err) == ({"shipped"}, "")
+        assert console("trust", "--yes").code == 0
+    console.profile(console.project / "profiles", "coder")
+    assert console("trust", "--yes").code == 0
+    assert "replaces the built-in profile coder" in console("profiles", "list").error
 
 
 def test_show_tells_everything_of_one(console: Console) -> None:

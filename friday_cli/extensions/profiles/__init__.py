@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lookup import Profiles, check, load, shipped_folder, user_folder
+from .lookup import Profiles, check, is_shipped_copy, load, shipped_folder, user_folder
 from .profile import TOKENS_USEFUL, TURNS, TURNS_HARD, Origin, Profile
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Profile",
     "Profiles",
     "check",
+    "is_shipped_copy",
     "load",
     "shipped_folder",
     "user_folder",

@@ -91,6 +91,14 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "profiles"
 
 
+def is_shipped_copy(name: str, sha: str) -> bool:
+    """Whether a file of a project, by its label and sha256, is a copy of a built-in profile, as in a copy of Friday's repository. It
+    changes nothing, so nobody has to be told of it."""
+    folder, _, file = name.partition("/")
+    shipped = shipped_folder() / file
+    return folder == "profiles" and shipped.is_file() and trust.hash_of(shipped.read_bytes()) == sha
+
+
 def load(
     directory: str = "",
     project: trust.Trust | None = None,
@@ -200,7 +208,7 @@ class _ProfileSearch:
         cache = ParseCache(project.root, len(project.files), self._env)
         for prefix, origin in folders:
             for relative, path, sha in trust.markdown_names(project, prefix):
-                if "/" not in relative or origin == "claude":
+                if ("/" not in relative or origin == "claude") and not is_shipped_copy(prefix + relative, sha):
                     self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))
         cache.save()
 
