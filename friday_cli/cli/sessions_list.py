@@ -43,7 +43,7 @@ def list_(
         (
             short[row.id],
             when(row.updated, short=on_terminal()),
-            how_it_ended(row.status, row.stop_reason).replace("_", " "),
+            how_it_ended(row.status, row.stop_reason),
             str(row.agents or "-"),
             tokens(Usage(input=row.tokens)),
             price(row.model, row.cost_usd),

@@ -21,6 +21,7 @@ from friday_cli.map.run import MapFrontend
 from friday_cli.map.scheduler import Scheduler
 from friday_cli.map.sources import BatchItem
 from friday_cli.map.store import BatchRow, MapStore
+from friday_cli.system.paths import eval_dir
 
 from .arm import Arm, PreparedArm, prepare_arm
 from .commands import ConfinedCommands
@@ -28,7 +29,7 @@ from .options import EvalOptions
 from .results import TrialRow, trial_rows
 from .statistics import FEWEST, smallest_difference
 from .suite import Suite
-from .trial import TRIES, Trial, TrialEngine, eval_folder, remove_old
+from .trial import TRIES, Trial, TrialEngine, remove_old
 
 PROMPT = 8_000
 """Tokens of the first request of a trial, as an estimate for its smallest cap."""
@@ -72,7 +73,7 @@ class EvalRun:
         """Run the eval as far as it goes. Raises FridayError."""
         job, store = self._job, self._store
         with store.own(job.id):
-            folder = eval_folder(self._env)
+            folder = eval_dir(self._env)
             folder.mkdir(parents=True, exist_ok=True)
             arms = [await prepare_arm(arm, folder, self._env) for arm in self._arms]
             if job.cost is None and (priced := [each.arm.name for each in arms if not each.free]):
@@ -128,7 +129,7 @@ class EvalRun:
     ) -> None:
         job, store = self._job, self._store
         by_key = {trial.key: trial for trial in trials}
-        folder = eval_folder(self._env)
+        folder = eval_dir(self._env)
         commands = await ConfinedCommands.open(self._suite, folder, settings, self._env)  # type: ignore[arg-type]
         if commands.kind == "none":
             self._frontend.note(

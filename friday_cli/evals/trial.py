@@ -29,7 +29,7 @@ from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store, new_id
 from friday_cli.system.atomic_file import replace as replace_file
-from friday_cli.system.paths import data_dir, store_path
+from friday_cli.system.paths import eval_dir, store_path
 from friday_cli.view import SessionView
 from friday_cli.workspace.worktrees.git import Git
 
@@ -116,11 +116,6 @@ class HarnessError(FridayError):
         self.paid, self.stop = paid, stop
 
 
-def eval_folder(env: Mapping[str, str]) -> Path:
-    """Where trials work, and where what they changed is kept."""
-    return data_dir(env) / "eval"
-
-
 def remove_old(folder: Path, days: float) -> None:
     """Remove what killed processes left a day ago, and what was kept of trials that were not used for `days` (0: keep it). Blocks."""
     for name, age in (("runs", 1.0), ("work", days)):
@@ -150,14 +145,14 @@ class TrialEngine:
         """The keys of trials that used up their share of the cap."""
         self._git = Git(env, (Path(os.getcwd()),))
         self._starts: dict[str, asyncio.Task[TaskStart]] = {}
-        self._folder = eval_folder(env) / "runs" / self.session
+        self._folder = eval_dir(env) / "runs" / self.session
         self._open: set[Session] = set()
         self._stopped = False
 
     async def run(self, work: ItemTask) -> ItemResult:
         """Do a trial. Raises only CancelledError."""
         trial = self._trials[work.key]
-        folder, paid = eval_folder(self._env) / "work" / trial.work[:32], Cap(0.0, 0)
+        folder, paid = eval_dir(self._env) / "work" / trial.work[:32], Cap(0.0, 0)
         agent = ""
         try:
             start = await self._start(trial.task)

@@ -3,6 +3,7 @@ file and the locks of the owners; nothing here asks a process. Light to import: 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from friday_cli.store.listing import list_sessions, newest_bodies, run_query, un
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 from friday_cli.system.git_head import short_branch
+from friday_cli.system.paths import eval_dir, text_of
 
 FleetState = Literal["needs you", "working", "idle", "ended", "interrupted"]
 ASKS = ("permission_asked", "permission_answered", "question_asked", "question_answered", "ask_withdrawn")
@@ -71,8 +73,10 @@ class FleetRow(msgspec.Struct, frozen=True):
 def fleet(
     path: Path, *, since: float = 0.0, cwd: str | None = None, env: Mapping[str, str] | None = None
 ) -> list[FleetRow]:
-    """The sessions that a process owns, and those that were used after `since` (0: all); those that need the person first.
+    """The sessions that a process owns, and those that were used after `since` (0: all); those that need the person first, and without
+    the trials of evals, which `friday eval status` lists.
     Blocks. Raises StoreError."""
+    trials = os.path.join(text_of(eval_dir(env)), "")
     folder, listening = path.parent / "locks", set(session_socket.sessions(env))
 
     def read(db: sqlite3.Connection) -> list[FleetRow]:
@@ -92,6 +96,8 @@ def fleet(
         live = [name for name, pid in owned.items() if pid is not None]
         for known in list_sessions(db, cwd, None, since=since, owned=live):
             pid = owned.get(known.id)
+            if known.cwd.startswith(trials):
+                continue
             if pid is None:
                 unfinished = known.status in ("interrupted", "running", "queued") or known.status.startswith("waiting")
                 mode = _mode(db, known.id) if unfinished else ""

@@ -25,6 +25,11 @@ def data_dir(env: Mapping[str, str] | None = None) -> Path:
     return _folder("data", env)
 
 
+def eval_dir(env: Mapping[str, str] | None = None) -> Path:
+    """The folder where the trials of evals work, and where what they changed is kept."""
+    return data_dir(env) / "eval"
+
+
 def state_dir(env: Mapping[str, str] | None = None) -> Path:
     """Logs, input history, trust decisions."""
     return _folder("state", env)

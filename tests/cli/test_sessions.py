@@ -87,14 +87,14 @@ def test_where_nothing_can_be_written_sessions_are_shown_as_they_were_left(conso
     session = console.keep(working)
     locks = data_dir() / "locks"  # not made yet
     locks.write_text("in the way, as a full disk would be")
-    assert console("sessions", "list").rows[0][2] == "waiting child"
+    assert console("sessions", "list").rows[0][2] == "waiting for sub-agents"
     assert console("sessions", "show", session).code == 0
 
 
 def test_a_session_that_a_living_process_owns_is_left_alone(console: Console) -> None:
     session = console.keep(working)
     with console.owning(session):
-        assert console("sessions", "list").rows[0][2] == "waiting child"
+        assert console("sessions", "list").rows[0][2] == "waiting for sub-agents"
         assert "open in another friday process" in console.refused("sessions", "delete", session, "--yes")
     assert console("sessions", "list").rows[0][2] == "interrupted"
 

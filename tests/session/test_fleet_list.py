@@ -13,7 +13,7 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, PermissionA
 from friday_cli.session import commands as c
 from friday_cli.session import fleet
 from friday_cli.session.attachments import PromptText
-from friday_cli.system.paths import store_path
+from friday_cli.system.paths import eval_dir, store_path
 from friday_cli.view.follower import SessionFollower
 from tests.session.harness import Harness, delegates, does
 
@@ -51,6 +51,17 @@ async def test_an_old_question_and_the_mode_are_not_lost_behind_many_newer_event
         assert (row.state, row.mode) == ("needs you", "edits")
         assert [(q.id, q.agent, q.text) for q in row.questions] == [(asked["a.1"][0], "a.1", "touch slow")]
         await follower.cancel()
+
+
+async def test_the_trials_of_an_eval_are_no_sessions_of_the_list(harness: Harness) -> None:
+    """`friday eval status` lists them; one eval has dozens."""
+    harness.plays({"a": [{"text": "well"}]})
+    own = await harness.ran()
+    harness.project = eval_dir() / "runs" / "trial"
+    harness.project.mkdir(parents=True)
+    trial = await harness.ran()
+    assert trial.id != own.id
+    assert [row.id for row in await asyncio.to_thread(fleet.fleet, store_path())] == [own.id]
 
 
 @pytest.mark.parametrize(("module", "more"), [("agents", "asyncio"), ("live_sessions", "typer")])

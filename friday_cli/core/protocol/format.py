@@ -108,9 +108,18 @@ def limit_name(limit: str) -> str:
     return "turns" if limit == "iterations" else limit
 
 
+_STATUS_WORDS = {
+    "cancelled": "stopped",
+    "waiting_child": "waiting for sub-agents",
+    "waiting_user": "waiting for an answer",
+    "waiting_rate": "waiting for the service",
+    "waiting_budget": "waiting for budget",
+}
+
+
 def status_word(status: str) -> str:
-    """A status for people: what was stopped is `cancelled` in the log."""
-    return "stopped" if status == "cancelled" else status
+    """A status for people, who read other words than the log has."""
+    return _STATUS_WORDS.get(status, status)
 
 
 def how_it_ended(status: str, stop_reason: str, limit_of: str = "") -> str:
