@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,7 @@ from textual.app import App
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 
-from .commands.context import NOTHING, SearchRow
+from .commands.context import NOTHING, SearchList
 from .controller import SessionController
 from .keys.double_press import DoublePress
 from .state.keymap import Keys
@@ -50,19 +50,11 @@ class ChatServices:
 
         return await self.app.push_screen_wait(Chooser(title, choices, at=at, about=about))
 
-    async def search(
-        self,
-        title: str,
-        rows: Sequence[SearchRow],
-        *,
-        at: str = "",
-        on_highlight: Callable[[str], None] | None = None,
-        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
-    ) -> str | None:
+    async def search(self, searched: SearchList) -> str | None:
         """Let the user search a list and choose a row; see `CommandContext.search`."""
         from .widgets.search_dialog import SearchDialog
 
-        return await self.app.push_screen_wait(SearchDialog(title, rows, at=at, on_highlight=on_highlight, later=later))
+        return await self.app.push_screen_wait(SearchDialog(searched))
 
     async def copy_text(self, text: str) -> None:
         """Copy a text to the clipboards. Raises UsageError when there is none."""

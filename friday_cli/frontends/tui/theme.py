@@ -14,7 +14,7 @@ from textual.app import App
 
 from friday_cli.core.protocol.errors import UsageError
 
-from .commands.context import SearchRow
+from .commands.context import SearchList, SearchRow
 from .state import preferences
 from .widgets.styles import uses_256_colors
 
@@ -25,8 +25,6 @@ _ABOUT = {
     AUTO: "Dark or light, as the terminal's background is.", DARK: "For a dark background.", LIGHT: "For a light background.",
     ANSI: "The terminal's own sixteen colours.",
 }  # fmt: skip
-Search = Callable[..., Awaitable[str | None]]
-"""`CommandContext.search`."""
 GREY = "#303030"
 """Background of lists and scroll bars in 256 colours, which have no darker tint: the theme's would be rounded to a bright
 blue."""
@@ -89,7 +87,7 @@ class ThemeController:
             self.show(name)
             preferences.keep(theme=self.chosen)
 
-    async def pick(self, search: Search) -> str | None:
+    async def pick(self, search: Callable[[SearchList], Awaitable[str | None]]) -> str | None:
         """Let the user choose a theme from a list in which each one is tried while it is selected; None when the user cancels.
         Raises UsageError where there are no colours."""
         self._require_colours()
@@ -98,9 +96,8 @@ class ThemeController:
             SearchRow(name, f"{name}{' (in use)' if name == before else ''}", _ABOUT.get(name, ""))
             for name in self.names()
         ]
-        picked = await search(
-            "Choose the colours; each theme is shown while it is selected.", rows, at=before, on_highlight=self.show
-        )
+        title = "Choose the colours; each theme is shown while it is selected."
+        picked = await search(SearchList(title, rows, at=before, on_highlight=self.show))
         self.show(before)
         return picked
 

@@ -31,6 +31,19 @@ class SearchRow:
     about: str = ""
 
 
+@dataclass(frozen=True)
+class SearchList:
+    """A list that the user can search. The row with the key `at` is selected first."""
+
+    title: str
+    rows: Sequence[SearchRow]
+    at: str = ""
+    on_highlight: Callable[[str], None] | None = None
+    """Called with the key of each row that is selected."""
+    later: AsyncGenerator[Sequence[SearchRow], None] | None = None
+    """Yields all rows again while services answer, and is closed."""
+
+
 class CommandContext(Protocol):
     """The chat, as commands see it."""
 
@@ -68,18 +81,8 @@ class CommandContext(Protocol):
         """Let the user choose one of (key, label); `at` is selected first, `about` has a longer text by key. None when the
         user cancels."""
 
-    async def search(
-        self,
-        title: str,
-        rows: Sequence[SearchRow],
-        *,
-        at: str = "",
-        on_highlight: Callable[[str], None] | None = None,
-        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
-    ) -> str | None:
-        """Let the user search a list and choose a row; returns its key, None when the user cancels. The row with the key `at`
-        is selected first, `on_highlight` is called with the key of each row that is selected. `later` yields all rows again
-        while services answer, and is closed."""
+    async def search(self, searched: SearchList) -> str | None:
+        """Let the user search a list and choose a row; returns its key, None when the user cancels."""
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the user review what the agents changed, and accept or restore it."""

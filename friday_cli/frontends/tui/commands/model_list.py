@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.session import lists
 
-from .context import CommandContext, SearchRow
+from .context import CommandContext, SearchList, SearchRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ async def choose_model(chat: CommandContext) -> str | None:
     effort = f", effort {facts.effort}" if facts and facts.effort else ""
     title = f"Models, * in use{effort}. /model NAME takes any other model of a service."
     later = _rows(chat.controller.options.cwd, now)
-    chosen = await chat.search(title, await anext(later), at=now, later=later)
+    chosen = await chat.search(SearchList(title, await anext(later), at=now, later=later))
     return chosen if chosen != now else None
 
 

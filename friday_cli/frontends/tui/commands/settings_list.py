@@ -8,7 +8,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.system.paths import with_tilde
 
-from .context import CommandContext, SearchRow
+from .context import CommandContext, SearchList, SearchRow
 from .session_commands import resumable
 
 CHANGEABLE = (
@@ -26,7 +26,7 @@ async def choose_setting(chat: CommandContext) -> str | None:
 
     rows = await asyncio.to_thread(_rows)
     title = f"Which setting? They are kept in {with_tilde(user_file())}; /config show lists those that you changed."
-    return await chat.search(title, rows)
+    return await chat.search(SearchList(title, rows))
 
 
 async def change_setting(chat: CommandContext, key: str, value: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from friday_cli.session import lists
 from friday_cli.view.timeline import render_timeline
 
 from ..commands import command_output, profiles, slash_commands
-from ..commands.context import NOTHING, SearchRow
+from ..commands.context import NOTHING, SearchList
 from ..controller import SessionController
 from ..state.keymap import Keys
 from ..widgets.message_queue import Draft
@@ -84,20 +84,13 @@ class PlainContext:
         self._say("\n".join([*rows, "Write the command again, followed by one of them."]))
         return None
 
-    async def search(
-        self,
-        title: str,
-        rows: Sequence[SearchRow],
-        *,
-        at: str = "",
-        on_highlight: Callable[[str], None] | None = None,
-        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
-    ) -> str | None:
-        if later is not None:
+    async def search(self, searched: SearchList) -> str | None:
+        rows = searched.rows
+        if (later := searched.later) is not None:
             self._say("Asking your services ...")
             async with aclosing(later):
                 *_, rows = [rows, *[newer async for newer in later]]
-        return await self.choose(title, [(row.key, row.label) for row in rows])
+        return await self.choose(searched.title, [(row.key, row.label) for row in rows])
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         self._say(command_output.diff_card(rows))

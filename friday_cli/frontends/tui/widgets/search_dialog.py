@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from ..commands.context import SearchRow
+from ..commands.context import SearchList, SearchRow
 from .text_field import TextField
 
 _KEYS = "Type to search · Enter chooses · Esc leaves"
@@ -35,31 +35,23 @@ class SearchDialog(ModalScreen[str | None]):
         Binding("enter", "choose", "Choose it", priority=True),
     ]
 
-    def __init__(
-        self,
-        title: str,
-        rows: Sequence[SearchRow],
-        *,
-        at: str = "",
-        on_highlight: Callable[[str], None] | None = None,
-        later: AsyncGenerator[Sequence[SearchRow], None] | None = None,
-    ) -> None:
+    def __init__(self, searched: SearchList) -> None:
         super().__init__()
-        self._title, self._rows, self._at, self._on_highlight, self._later = title, rows, at, on_highlight, later
+        self._list, self._rows = searched, searched.rows
         self._shown: list[SearchRow] = []
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Text("\n".join(sanitize_line(part, 300) for part in self._title.split("\n"))), id="title")
+            yield Static(Text("\n".join(sanitize_line(part, 300) for part in self._list.title.split("\n"))), id="title")
             yield TextField(placeholder=_KEYS, compact=True)
             yield OptionList(compact=True)
             yield Static(id="about")
 
     def on_mount(self) -> None:
-        self._offer("", self._at)
+        self._offer("", self._list.at)
         self.query_one(Input).focus()
-        if self._later is not None:
-            self._follow(self._later)
+        if self._list.later is not None:
+            self._follow(self._list.later)
 
     @work
     async def _follow(self, later: AsyncGenerator[Sequence[SearchRow], None]) -> None:
@@ -68,7 +60,7 @@ class SearchDialog(ModalScreen[str | None]):
         async with aclosing(later):
             async for self._rows in later:
                 row = self._selected
-                self._offer(field.value, row.key if row else self._at)
+                self._offer(field.value, row.key if row else self._list.at)
         field.placeholder = _KEYS
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -103,8 +95,8 @@ class SearchDialog(ModalScreen[str | None]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if (row := self._selected) is not None:
             self.query_one("#about", Static).update(Text(sanitize(row.about)))
-            if self._on_highlight is not None:
-                self._on_highlight(row.key)
+            if self._list.on_highlight is not None:
+                self._list.on_highlight(row.key)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.action_choose()
