@@ -6,34 +6,27 @@ import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.evals.suite import Suite, load_suite
-from friday_cli.extensions.trust import is_trusted
 from friday_cli.system.paths import text_of, working_folder
-from friday_cli.system.project_search import repository_top
 
 from .eval_arms import read_arm, with_again
 from .eval_results import run_eval, show_results
+from .eval_suites import SUITE, TRUST, check, from_git, trusted_suite
 from .help import add_family
-from .output import remark, show, show_painted, show_table, when
-from .project_context import load_context
+from .output import remark, show, show_table, when
 from .session_args import YES
 
 if TYPE_CHECKING:
-    from friday_cli.evals.from_git import CommitSuite
     from friday_cli.evals.results import EvalResults
     from friday_cli.map.store import MapStore
 
-TRUST = typer.Option(False, "--trust", help="Trust the commands of the suite for this run.")
-SUITE = typer.Argument(..., metavar="SUITE", help="A folder with NAME/task.toml files, a JSONL file, or sample.")
 ID = typer.Argument(..., metavar="ID", help="An eval of this folder, or the beginning of its id.")
 FORMAT = typer.Option(
     "text", "--format", "-f", metavar="FORMAT", help="text, json, junit, or html (a page that runs nothing)."
@@ -58,19 +51,6 @@ def register(app: typer.Typer, about: str) -> None:
         "cancel": cancel,
     }
     add_family(app, "eval", about, commands)
-
-
-def check(
-    suite: str = SUITE,
-    times: int = typer.Option(3, "--times", metavar="N", min=1, max=100, help="How many times each task is checked."),
-    trust: bool = TRUST,
-) -> None:
-    """Check a suite: checks must fail before, pass with the reference.
-
-    No model is asked.
-
-    Exit codes: 0 all tasks are right, 1 some are not, 2 usage error."""
-    raise typer.Exit(asyncio.run(_check(_trusted_suite(suite, trust=trust), times)))
 
 
 def run(
@@ -122,7 +102,7 @@ def run(
 
     gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
     _require_format(form)
-    found = _trusted_suite(suite, trust=trust)
+    found = trusted_suite(suite, trust=trust)
     given = dict(_named(text) for text in arms) or {"default": ""}
     if len(given) < len(arms):
         raise UsageError("--arm: two arms have the same name.")
@@ -133,30 +113,6 @@ def run(
     options = EvalOptions(flags, trials, seed)
     job = options.job(text_of(working_folder()), named, cost=max_cost, parallel=parallel)
     raise typer.Exit(asyncio.run(run_eval(job, found, form, yes=yes, gate=gate)))
-
-
-def from_git(
-    *,
-    check: str = typer.Option(
-        ..., "--check", metavar="COMMAND", help="The command that decides, such as 'pytest -q {tests}'."
-    ),
-    since: str = typer.Option("", "--since", metavar="REF", help="Only commits after this one."),
-    most: int = typer.Option(20, "--most", metavar="N", min=1, max=500, help="The most tasks to make."),
-    setup: str = typer.Option("", "--setup", metavar="COMMAND", help="Run once for each task, before the trials."),
-    output: str = typer.Option("evals", "--output", metavar="FOLDER", help="Where the suite is written."),
-) -> None:
-    """Make a suite of the commits of this repository.
-
-    A commit becomes a task if it changes code and tests (at most 400 lines), and its tests fail before and pass after it, three times. The task is
-    the message of the commit. The commands run in the sandbox.
-
-    Exit codes: 0 a suite was written, 1 no commit makes a task, 2 usage error."""
-    from friday_cli.evals.from_git import CommitSuite
-
-    folder = working_folder()
-    if (top := repository_top(folder)) is None:
-        raise UsageError(f"{folder} is not in a git repository.")
-    raise typer.Exit(asyncio.run(_from_git(CommitSuite(top, since, check, setup, most), Path(output))))
 
 
 def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
@@ -201,27 +157,6 @@ def cancel(name: str = ID) -> None:
 # ---- the suite and the arms -------------------------------------------------------
 
 
-def _trusted_suite(named: str, *, trust: bool) -> Suite:
-    """The suite of a name. Raises UsageError for one whose commands may not run, FileError."""
-    suite = load_suite(named)
-    others = ", ".join(sanitize_line(text_of(path), 400) for path in suite.others[:5])
-    trusted = is_trusted(suite.folder).ok
-    if suite.shipped or trust or (trusted and not others):
-        return suite
-    if trusted:
-        raise UsageError(
-            f"Agents would get files of repositories that the suite is not in: {others}.",
-            hint="--trust allows it for this run.",
-        )
-    commands = "; ".join(sanitize_line(command, 80) for command in suite.commands[:5])
-    more = f" and {len(suite.commands) - 5:,} more" if len(suite.commands) > 5 else ""
-    raise UsageError(
-        f"{suite.folder} is not trusted, and its suite runs commands: {commands}{more}"
-        + (f", and gives agents files of {others}." if others else "."),
-        hint="Read them; then `friday trust` in that project, or --trust for this run.",
-    )
-
-
 def _named(text: str) -> tuple[str, str]:
     name, equals, flags = text.partition("=")
     if not equals:
@@ -241,57 +176,6 @@ def _require_format(form: str) -> None:
 
 
 # ---- what the commands do ---------------------------------------------------------
-
-
-async def _check(suite: Suite, times: int) -> int:
-    from friday_cli.evals.suite_check import check_suite
-
-    wrong, width = 0, max(len(task.name) for task in suite.tasks)
-    async for found in check_suite(suite, load_context().settings, os.environ, times=times):
-        wrong += bool(found.problem)
-        counts = f"fails before {found.before} of {times}, passes with the reference {found.after} of {times}"
-        sign: Any = ("✗", "red") if found.problem else ("✓", "green")
-        show_painted(sign, (f" {found.name:<{width}}  {counts}  ({found.seconds:.1f} s)", ""))
-        if found.problem:
-            show_painted((f"    {found.problem}", "red"))
-    right = len(suite.tasks) - wrong
-    remark(f"{right} of {pluralize(len(suite.tasks), 'task')} of {suite.name} can be used")
-    return 1 if wrong else 0
-
-
-async def _from_git(suite: CommitSuite, output: Path) -> int:
-    suite.require_new(output)
-    candidates, kept, seen = await asyncio.to_thread(suite.candidates), 0, 0
-    if candidates:
-        commits = pluralize(len(candidates), "commit")
-        remark(
-            f"{commits} may make a task; each is checked six times, the newest first, until {suite.most} can be used"
-        )
-    async with aclosing(suite.tasks(candidates, load_context().settings, os.environ)) as tasks:
-        async for found in tasks:
-            seen += 1
-            if not found.check.problem:
-                await asyncio.to_thread(suite.add, output, found.task)  # at once: what was found outlives an interrupt
-                kept += 1
-            sign: Any = ("✗", "red") if found.check.problem else ("✓", "green")
-            show_painted(
-                sign, (f" {found.task.name}" + (f": {found.check.problem}" if found.check.problem else ""), "")
-            )
-            if not found.check.started and seen == 1:
-                remark("the program of the check could not be started in the sandbox; the other commits were not tried")
-                return 1
-    if not kept:
-        remark(
-            f"none of {pluralize(seen, 'commit')} that change code and tests can be made a task; no suite was written"
-        )
-        return 1
-    remark(
-        f"{output} has {pluralize(kept, 'task')} of {pluralize(seen, 'commit')}; its commands are the ones that you gave"
-    )
-    remark(
-        f"now: friday eval run {shlex.quote(str(output))} --trust --arm one='--profile coder' --arm two='--effort high' --max-cost 5"
-    )
-    return 0
 
 
 async def _status(name: str) -> None:
@@ -334,7 +218,7 @@ async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool)
 
     async with _store() as store:
         job = (await find_eval(store, name)).job
-    return await run_eval(job, _trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
+    return await run_eval(job, trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
 
 
 async def _cancel(name: str) -> None:

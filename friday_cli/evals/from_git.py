@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -23,6 +25,8 @@ LARGEST = 400
 """Changed lines of the largest commit that becomes a task."""
 READ = 2_000
 """Commits that are looked at."""
+SHORT = 8
+"""Characters of a commit with which the name of its task begins."""
 _TESTS = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_[^/]*$|[_.-](?:test|tests|spec)\.\w+$|(?:^|/)\w+Tests?\.\w+$"
 )
@@ -40,9 +44,10 @@ class CommitTask(msgspec.Struct, frozen=True):
 
 
 class CommitSuite(msgspec.Struct, frozen=True):
-    """A suite that is made of the commits of a repository."""
+    """A suite in `folder` that is made of the commits of a repository."""
 
     repository: Path
+    folder: Path
     since: str
     """Only commits after this one; "" for all."""
     check: str
@@ -53,58 +58,53 @@ class CommitSuite(msgspec.Struct, frozen=True):
     """Tasks that it has at most."""
 
     async def tasks(
-        self, candidates: Sequence[Task], settings: Settings, env: Mapping[str, str]
+        self, settings: Settings, env: Mapping[str, str], place: Path, begun: Callable[[str], object]
     ) -> AsyncGenerator[CommitTask, None]:
-        """The newest of the candidates that make a task, until enough of them can be used; those that cannot come with their problem.
-        Close it (`aclosing`) to stop early. Raises FridayError."""
-        waiting, kept = list(candidates), 0
-        while waiting and kept < self.most:
-            some, waiting = waiting[: self.most - kept], waiting[self.most - kept :]
+        """The newest commits that make a task, until the suite has enough; those that cannot come with their problem. Those that it
+        has are not checked again, nor those between them. Close it (`aclosing`) to stop early. `place` and `begun` as for
+        `check_suite`. Raises FridayError."""
+        kept, candidates = len(self.there()), await asyncio.to_thread(self._candidates)
+        while some := await asyncio.to_thread(list, islice(candidates, max(0, self.most - kept))):
             suite = Suite(self.repository.name, self.repository, tuple(some))
-            number = 0
-            async with aclosing(check_suite(suite, settings, env)) as checks:
+            tasks = iter(some)
+            async with aclosing(check_suite(suite, settings, env, place, begun=begun)) as checks:
                 async for found in checks:
                     kept += not found.problem
-                    yield CommitTask(some[number], found)
-                    number += 1
+                    yield CommitTask(next(tasks), found)
 
-    def require_new(self, folder: Path) -> None:
-        """Raises UsageError where there is a suite already."""
-        if (folder / "suite.toml").exists():
-            raise UsageError(f"{folder} has a suite already.", hint="Name another folder with --output, or remove it.")
+    def there(self) -> set[str]:
+        """The beginnings of the commits of its tasks. Raises UsageError where another suite is in its folder, OSError."""
+        path = self.folder / "suite.toml"
+        if path.exists() and path.read_text("utf-8") != self._defaults:
+            raise UsageError(f"{self.folder} has another suite already.", hint="Name another folder with --output.")
+        return {path.parent.name[:SHORT] for path in self.folder.glob("*/task.toml")}
 
-    def add(self, folder: Path, task: Task) -> None:
+    def add(self, task: Task) -> None:
         """Write a task into the suite, which is made with the first. Raises OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
-        defaults = {"repo": os.path.relpath(self.repository, folder), "check": [self.check]}
-        defaults |= {"setup": self.setup} if self.setup else {}
-        (folder / "suite.toml").write_text(tomli_w.dumps(defaults), encoding="utf-8")
-        (folder / task.name).mkdir(exist_ok=True)
+        (self.folder / task.name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "suite.toml").write_text(self._defaults, encoding="utf-8")
         data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
-        (folder / task.name / "task.toml").write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
+        path = self.folder / task.name / "task.toml"
+        path.write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
 
-    def candidates(self) -> list[Task]:
-        """The tasks that commits would make, the newest first. Raises FridayError."""
+    @property
+    def _defaults(self) -> str:
+        setup = {"setup": self.setup} if self.setup else {}
+        return tomli_w.dumps({"repo": os.path.relpath(self.repository, self.folder), "check": [self.check], **setup})
+
+    def _candidates(self) -> Iterator[Task]:
+        """The tasks that further commits would make, the newest first. Raises FridayError."""
         span = f"{self.since}..HEAD" if self.since else "HEAD"
+        words = ("log", "--no-merges", f"--max-count={READ}", "--format=%H %P", "--end-of-options", span, "--")
         try:
-            listed = git(
-                self.repository,
-                "log",
-                "--no-merges",
-                f"--max-count={READ}",
-                "--format=%H %P",
-                "--end-of-options",
-                span,
-                "--",
-            )
+            listed = [line.split() for line in git(self.repository, *words).decode().splitlines()]
         except FridayError:
             raise UsageError(f"{self.since or 'HEAD'} is not a commit of {self.repository}.") from None
-        found = []
-        for line in listed.decode().splitlines():
-            commit, *parents = line.split()
-            if len(parents) == 1 and (task := self._task(commit, parents[0])) is not None:
-                found.append(task)
-        return found
+        there = self.there()
+        known = [number for number, row in enumerate(listed) if row[0][:SHORT] in there]
+        rows = [*listed[: known[0]], *listed[known[-1] + 1 :]] if known else listed
+        made = (self._task(*row) for row in rows if len(row) == 2)
+        return (task for task in made if task is not None)
 
     def _task(self, commit: str, parent: str) -> Task | None:
         """The task that a commit makes, None if it makes none."""
@@ -127,7 +127,7 @@ class CommitSuite(msgspec.Struct, frozen=True):
         if not hidden or not text:
             return None
         words = re.sub(r"[^a-z0-9]+", "-", text.splitlines()[0].lower()).strip("-")[:40].strip("-")
-        name = f"{commit[:8]}-{words}".strip("-")
+        name = f"{commit[:SHORT]}-{words}".strip("-")
         return Task(
             name, text, repo=".", commit=parent, reference=commit, hidden=hidden, check=[self.check], setup=self.setup
         )

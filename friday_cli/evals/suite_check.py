@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -38,28 +37,34 @@ class TaskCheck(msgspec.Struct, frozen=True):
 
 
 async def check_suite(
-    suite: Suite, settings: Settings, env: Mapping[str, str], *, times: int = 3
+    suite: Suite,
+    settings: Settings,
+    env: Mapping[str, str],
+    place: Path,
+    *,
+    times: int = 3,
+    begun: Callable[[str], object],
 ) -> AsyncGenerator[TaskCheck, None]:
-    """Check each task `times`; the results come in the order of the tasks. Raises FridayError where nothing can be run."""
+    """Check each task `times`, in the folder `place`; the results come in the order of the tasks. `begun` gets the name of each when its
+    check begins. Raises FridayError where nothing can be run."""
     room = asyncio.Semaphore(min(4, os.cpu_count() or 1))
-    with TemporaryDirectory(prefix="friday-eval-") as name:
-        folder = Path(name)
-        commands = await ConfinedCommands.open(suite, folder, settings, env)
-        git = Git(env, (Path(os.getcwd()),))
+    commands = await ConfinedCommands.open(suite, place, settings, env)
+    git = Git(env, (Path(os.getcwd()),))
 
-        async def check(task: Task) -> TaskCheck:
-            async with room:
-                return await _check(task, suite, folder / task.name, commands, git, times)
+    async def check(task: Task) -> TaskCheck:
+        async with room:
+            begun(task.name)
+            return await _check(task, suite, place / task.name, commands, git, times)
 
-        checks = [asyncio.create_task(check(task)) for task in suite.tasks]
-        try:
-            for running in checks:
-                yield await running
-        finally:
-            for running in checks:
-                running.cancel()
-            await asyncio.gather(*checks, return_exceptions=True)
-            await commands.close()
+    checks = [asyncio.create_task(check(task)) for task in suite.tasks]
+    try:
+        for running in checks:
+            yield await running
+    finally:
+        for running in checks:
+            running.cancel()
+        await asyncio.gather(*checks, return_exceptions=True)
+        await commands.close()
 
 
 async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedCommands, git: Git, times: int) -> TaskCheck:

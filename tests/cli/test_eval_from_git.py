@@ -9,8 +9,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.cli.console import Console
 from tests.workspace.worktrees.repo_fixture import commit, git, repository
+
+FROM_GIT = [sys.executable, "-m", "friday_cli", "eval", "from-git", "--check"]
 
 
 def change(project: Path, subject: str, **files: str) -> str:
@@ -32,17 +36,18 @@ def test_commits_that_change_code_and_its_tests_become_tasks(console: Console) -
     change(project, "A broken test", **{"code.sh": "echo 4\n", "test_four.sh": "false\n"})
     change(project, "Large", **{"code.sh": "echo 3\n" + "# line\n" * 500, "test_large.sh": "grep -q 3 code.sh\n"})
     ran = console.ok("eval", "from-git", "--check", "sh {tests}", "--output", "evals")
-    assert [line[0] for line in ran.out.splitlines()] == ["✗", "✗", "✓"], ran
-    assert "evals has 1 task of 3 commits" in ran.err
-    assert ran.err.startswith("friday: 3 commits may make a task")
+    assert [line[0] for line in ran.out.splitlines()] == ["✗", " ", "✗", " ", "✓"], ran
+    assert "1 of 3 commits can be made a task; evals has 1 task\n" in ran.err
+    checked = [line for line in ran.err.splitlines() if line.startswith("friday: checking ")]
+    assert [line.partition("-")[2] for line in checked] == ["a-broken-test", "a-test-that-passes-before", "say-two"]
     (folder,) = [path for path in (project / "evals").iterdir() if path.is_dir()]
     assert folder.name == f"{wanted[:8]}-say-two"
     task = tomllib.loads((folder / "task.toml").read_text())
     assert task["task"] == "Say two\n\nBecause one is not enough."
     assert (task["reference"], task["hidden"]) == (wanted, ["test_two.sh"])
     assert "✓" in console.ok("eval", "check", "evals", "--times", "1", "--trust").out
-    error = console("eval", "from-git", "--check", "sh {tests}", "--output", "evals")
-    assert (error.code, "has a suite already" in error.err) == (2, True)
+    error = console("eval", "from-git", "--check", "bash {tests}", "--output", "evals")
+    assert (error.code, "has another suite already" in error.err) == (2, True)
     shutil.rmtree(project / "evals")
     assert console("eval", "from-git", "--check", "sh {tests}", "--since", "HEAD~1").code == 1
 
@@ -53,29 +58,46 @@ def test_what_is_not_a_repository_or_a_commit_is_refused(console: Console) -> No
     assert "nowhere is not a commit" in console("eval", "from-git", "--check", "true", "--since", "nowhere").err
 
 
-def test_what_was_found_is_kept_when_it_is_stopped(console: Console) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_found_is_kept_when_it_is_stopped(console: Console, tmp_path: Path, number: signal.Signals) -> None:
     """The second commit, whose check never ends, is what it is stopped in."""
     project = repository(console.project, **{"code.sh": "echo 1\n"})
     change(project, "Wait", **{"code.sh": "echo 2\n", "test_wait.sh": "sleep 60\n"})
     change(project, "Say three", **{"code.sh": "echo 3\n", "test_three.sh": 'test "$(sh code.sh)" = 3\n'})
-    argv = [
-        sys.executable,
-        "-m",
-        "friday_cli",
-        "eval",
-        "from-git",
-        "--check",
-        "sh {tests}",
-        "--most",
-        "2",
-        "--output",
-        "evals",
-    ]
-    with subprocess.Popen(argv, cwd=project, env=console.env, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert "say-three" in running.stdout.readline()
-        running.send_signal(signal.SIGINT)
+    (temporary := tmp_path / "temporary").mkdir()
+    running = subprocess.Popen(
+        [*FROM_GIT, "sh {tests}", "--most", "2", "--output", "evals"],
+        cwd=project,
+        env={**console.env, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert "say-three" in running.stdout.readline()
+    running.send_signal(number)
+    _, said = running.communicate()
+    assert running.returncode == 128 + number
+    assert "-wait\n" in said
+    last = "friday: stopped: 1 of 1 commit can be made a task; evals has 1 task; the same command continues"
+    assert said.splitlines()[-1] == last
     assert len(list((project / "evals").glob("*-say-three/task.toml"))) == 1
+    assert not list(temporary.iterdir())
+
+
+def test_the_same_command_continues_behind_what_it_has(console: Console) -> None:
+    project = repository(console.project, **{"code.sh": "echo 0\n"})
+    for number in range(1, 6):
+        test = "false\n" if number == 2 else f'test "$(sh code.sh)" = {number}\n'
+        change(project, f"Say {number}", **{"code.sh": f"echo {number}\n", f"test_{number}.sh": test})
+    command = ("eval", "from-git", "--check", "sh {tests}", "--most")
+    assert "evals has 3 tasks\n" in console.ok(*command, "3").err
+    (removed,) = (project / "evals").glob("*-say-4")
+    shutil.rmtree(removed)
+    ran = console.ok(*command, "3")  # a person removed what lies between two others, so it is not made again
+    assert [line.partition("-")[2] for line in ran.out.splitlines() if line[0] != " "] == ["say-2", "say-1"]
+    ran = console.ok(*command, "3")
+    assert (ran.out, "no commit was checked; evals has 3 tasks\n" in ran.err) == ("", True)
 
 
 def test_a_check_that_cannot_be_started_ends_it(console: Console) -> None:
@@ -84,8 +106,10 @@ def test_a_check_that_cannot_be_started_ends_it(console: Console) -> None:
         change(project, f"Change {number}", **{"code.sh": f"echo {number}\n", f"test_{number}.sh": "true\n"})
     ran = console("eval", "from-git", "--check", "no-such-program {tests}", "--most", "1", "--output", "evals")
     assert ran.code == 1
-    assert len(ran.out.splitlines()) == 1
+    assert len(ran.out.splitlines()) == 2
     assert "could not be started" in ran.err
+    assert "by its whole path" in ran.err
+    assert "`[sandbox]`" in ran.err
 
 
 def test_an_early_end_closes_what_ran(console: Console) -> None:
@@ -93,6 +117,6 @@ def test_an_early_end_closes_what_ran(console: Console) -> None:
     project = repository(console.project, **{"code.sh": "echo 1\n"})
     for number in range(3):
         change(project, f"Change {number}", **{"code.sh": f"echo {number}\n", f"test_{number}.sh": "true\n"})
-    argv = [sys.executable, "-m", "friday_cli", "eval", "from-git", "--check", "no-such-program {tests}"]
+    argv = [*FROM_GIT, "no-such-program {tests}"]
     ran = subprocess.run(argv, cwd=project, env=console.env, capture_output=True, text=True)
     assert (ran.returncode, "Traceback" in ran.stderr) == (1, False), ran.stderr
