@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from friday_cli.config.settings import LanguageServerSettings
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.agent_path import PERSON, is_under
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.code_check import CodeCheck, LanguageServerRow
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
@@ -58,7 +59,7 @@ class CodeChecks:
         self._late: dict[str, _Asked] = {}
         self._held: dict[str, float] = {}
         """Seconds that changes of an agent were held since its last answer."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
         self._ended: set[str] = set()
         """Agents whose run has ended: what is applied of their worktrees now, whoever is above them does."""
         self.has_tool = has_tool
@@ -101,7 +102,7 @@ class CodeChecks:
         from friday_cli.lsp.check import check_files
 
         for one in alternatives:
-            self._in_background(check_files(one, {}, LONGEST_S, 1))
+            self._tasks.start(check_files(one, {}, LONGEST_S, 1))
 
     @contextmanager
     def holding(self, agent: str) -> Iterator[None]:
@@ -120,13 +121,7 @@ class CodeChecks:
                 if one.new:
                     self._warn(f"Files were restored. {one.warning}")
 
-        self._in_background(check(self._ask("", changes)))
-
-    def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        self._tasks.start(check(self._ask("", changes)))
 
     def add(self, agent: str, changes: Mapping[Alternatives, _Changes]) -> None:
         """An agent changed files."""
@@ -182,7 +177,7 @@ class CodeChecks:
         return taken
 
     def _ask(self, agent: str, changes: Mapping[Alternatives, _Changes]) -> _Asked:
-        return {self._in_background(self._check(agent, one, files)): one for one, files in changes.items()}
+        return {self._tasks.start(self._check(agent, one, files)): one for one, files in changes.items()}
 
     async def _check(self, agent: str, alternatives: Alternatives, changes: _Changes) -> CodeCheck:
         """What the first of these servers that runs says of changes. Raises only CancelledError."""
@@ -208,10 +203,7 @@ class CodeChecks:
         return check
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.end()
         if self._made is not None:
             await self._made.close()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.text.sanitize import sanitize_line
@@ -45,7 +46,7 @@ class PersonNotifier:
         self._open: dict[str, asyncio.TimerHandle] = {}
         self._told: set[str] = set()
         """Questions and permissions: each is told once, whoever looks at it meanwhile."""
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = BackgroundTasks()
         self._failed = False
 
     def follow(self, state: SessionView) -> None:
@@ -69,17 +70,13 @@ class PersonNotifier:
 
     def tell(self, text: str) -> None:
         """Run the command now."""
-        task = asyncio.get_running_loop().create_task(self._run(text))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running.start(self._run(text))
 
     async def close(self) -> None:
         """Tell nothing more, and end what runs."""
         for timer in self._open.values():
             timer.cancel()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.end()
 
     async def _run(self, text: str) -> None:
         from friday_cli.session import lists

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.known_keys import mask_keys
 
@@ -78,7 +79,7 @@ class RpcConnection:
         self._dialect = dialect
         self._mask = mask_keys if dialect.masked else str
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = BackgroundTasks()
         self._next = 0
         self._closed = False
 
@@ -99,9 +100,7 @@ class RpcConnection:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionEnded("The other side ended the connection."))
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.end()
 
     def _received(self, data: bytes | LongMessage) -> None:
         if isinstance(data, LongMessage):
@@ -127,10 +126,7 @@ class RpcConnection:
         elif "id" not in message:
             self._told(method, params or {})
         else:
-            task = asyncio.create_task(self._answer(ident, method, params or {}))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-            task.set_name(_task_name(ident))
+            self._running.start(self._answer(ident, method, params or {}), name=_task_name(ident))
 
     def _too_long(self, message: LongMessage) -> None:
         """Fails the one request that it belongs to. Raises FramingError if that cannot be known: it might wait forever."""

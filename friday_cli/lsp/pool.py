@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from friday_cli.config.settings import LanguageServerSettings
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.code_check import LanguageServerRow
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.format import pluralize
@@ -250,7 +250,7 @@ class LanguageServers:
         self._limit = ServerLimit(cache_dir(env) / "lsp" / "running", settings.max_servers)
         self._told_modules = False
         self._looking: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = BackgroundTasks()
 
     def wants(self, path: Path) -> bool:
         """Whether a server of the table is for this file, installed or not."""
@@ -323,17 +323,14 @@ class LanguageServers:
             taken = sum(one.mb for one in running)
             for one in running:
                 if one.mb > settings.max_mb:
-                    self._end(one.give_up(f"it took {one.mb:,} MB of memory (lsp.max_mb: {settings.max_mb:,})"))
+                    self._ending.start(
+                        one.give_up(f"it took {one.mb:,} MB of memory (lsp.max_mb: {settings.max_mb:,})")
+                    )
                 elif not one.busy.locked() and (taken > settings.max_mb or loop.time() - one.used_at > idle_s):
-                    self._end(one.close())
+                    self._ending.start(one.close())
                 else:
                     continue
                 taken -= one.mb
-
-    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(ending)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
 
     async def restart(self, name: str = "") -> int:
         """End the servers of this name (all without one), so that they are looked for and started again when they are needed. Returns

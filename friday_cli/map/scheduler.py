@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from friday_cli.core.limits.budget import Budget, Reservation
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import StoreError
 
 from .caps import Cap
@@ -57,7 +58,7 @@ class Scheduler:
         self._job, self._store, self._engine, self._budget = job, store, engine, budget
         self._batch, self._changed = job.id, changed
         self._warm = False
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = BackgroundTasks()
         self._unwritten: list[ItemRow] = []
         """The ends of items that could not be stored."""
 
@@ -121,9 +122,7 @@ class Scheduler:
             if claimed == "cancelled":
                 self.stop("it was cancelled")
             return False
-        task = asyncio.create_task(self._work(work, held), name=f"item {work.key[:12]}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running.start(self._work(work, held), name=f"item {work.key[:12]}")
         self.progress.running += 1
         self._changed(self.progress)
         return True

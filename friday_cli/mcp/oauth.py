@@ -31,6 +31,7 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import mask, sanitize_line
 
@@ -90,7 +91,7 @@ class ServerAuth(OAuthClientProvider):
         self._file = LoginFile(entry)
         self._login: Login | None = None
         self._renewing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[str]] = set()
+        self._tasks = BackgroundTasks()
         self._consent = consent
         self._forced = force
         self._address = ""
@@ -186,10 +187,7 @@ class ServerAuth(OAuthClientProvider):
 
     async def _renew(self, used: str) -> str:
         """Replace the token `used`, once for all requests and processes. Returns why it could not, "" if it could."""
-        task = asyncio.create_task(self._renew_stored(used))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._tasks.start(self._renew_stored(used)))
 
     async def _renew_stored(self, used: str) -> str:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult
 
@@ -41,7 +42,7 @@ class LocalCommands:
         self._effects = EffectDetector(files.roots, files.label, self._hook.protected_files_changed)
         self.starter = CommandStarter(files.roots, host, host.environ(elsewhere=elsewhere), self._effects)
         self._jobs = BackgroundJobs()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     async def prepared(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
@@ -83,7 +84,7 @@ class LocalCommands:
         self._jobs.require_room(agent)
         running = await self.prepared(command, agent, None, None, access)
         self._jobs.add(agent, running)
-        self._track(running.run_in_background())
+        self._tasks.start(running.run_in_background())
         return BackgroundJob(running.id, command, True, None, "")
 
     async def job(self, job_id: str, *, agent: str, kill: bool, wait_s: float, until: str) -> BackgroundJob:
@@ -171,11 +172,4 @@ class LocalCommands:
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:
         """Wait for `work`, which completes even if the caller is cancelled."""
-        await asyncio.shield(self._track(work))
-
-    def _track(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run `work` as a task that `close` waits for."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        await asyncio.shield(self._tasks.start(work))

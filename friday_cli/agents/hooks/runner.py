@@ -12,6 +12,7 @@ import msgspec
 
 from friday_cli.core.agent.agent import Agent, HookedCall
 from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
 from friday_cli.core.text.sanitize import mask, masked_line, sanitize_line
 from friday_cli.extensions.hooks.answer import Answer
@@ -33,7 +34,7 @@ class HookRunner:
         for hook in hooks:
             self._by_event[hook.event].append(hook)
         self._processes, self.inputs, self.log = processes, inputs, log
-        self._pending: set[asyncio.Task[object]] = set()
+        self._pending = BackgroundTasks()
         self._shown: set[tuple[str, str]] = set()
 
     def has(self, event: str) -> bool:
@@ -98,9 +99,7 @@ class HookRunner:
 
     def start(self, work: Coroutine[Any, Any, object]) -> None:
         """Run `work`, which nothing waits for."""
-        task = asyncio.create_task(work)
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        self._pending.start(work)
 
     def problem(self, answer: Answer, agent: Agent, event: str, call_id: str) -> list[AnyEvent]:
         """A line for the person about a hook whose answer does not count, once for the same problem."""

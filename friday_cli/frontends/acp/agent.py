@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from friday_cli import __version__
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import is_caller
 from friday_cli.core.text.sanitize import sanitize_line
@@ -49,7 +50,7 @@ class AcpAgent:
         self._client = ClientAbilities()
         self._terminal_login = False
         self._sessions: dict[str, AcpSession] = {}
-        self._later: set[asyncio.Task[Any]] = set()
+        self._later = BackgroundTasks()
         self._changing = asyncio.Lock()
         """Held while stored sessions are opened and closed: two loads of one session come one after the other."""
         self.connection = RpcConnection(
@@ -84,7 +85,7 @@ class AcpAgent:
         """Take a notification. An id that is not known any longer is not an error: the run may just have ended."""
         if method == "session/cancel" and (found := self._meant(params.get("sessionId"))) is not None:
             session, path = found
-            self._in_background(session.cancel(path))
+            self._later.start(session.cancel(path))
 
     async def close(self) -> None:
         """Close all sessions."""
@@ -134,7 +135,7 @@ class AcpAgent:
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
         session = await self._open(self._options(params))
         session.begin(replay=False)
-        self._in_background(self._announce(session))
+        self._later.start(self._announce(session))
         return {"sessionId": session.id, "configOptions": session.config()}
 
     async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +153,7 @@ class AcpAgent:
                 raise RpcError(NOT_FOUND, f"There is no session {sanitize_line(name, 80)!r}.")
             session = await self._open(options)
         await session.begin(replay=replay).wait()
-        self._in_background(self._announce(session))
+        self._later.start(self._announce(session))
         return {"configOptions": session.config()}
 
     async def _open(self, options: Options) -> AcpSession:
@@ -253,11 +254,6 @@ class AcpAgent:
             add_dirs=(*self._given.add_dirs, *map(Path, more)),
             mcp_config=(*self._given.mcp_config, *([json.dumps({"mcpServers": servers})] if servers else [])),
         )
-
-    def _in_background(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
 
 
 def _servers(given: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import msgspec
 from friday_cli.core.eventlog.notices import NOTE, split_notes
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol import events
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS
@@ -105,7 +106,7 @@ class _Process:
         self._asked: Counter[tuple[str, str]] = Counter()
         self._ends: dict[str, list[events.AgentFinished]] = defaultdict(list)
         self._changed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._acts = list(process.acts)
         self.log: list[Envelope] = []
         self._over = False
@@ -259,14 +260,14 @@ class _Process:
         self._counts[path, kind] += 1
         for act in [a for a in self._acts if (a.agent, a.after, a.count) == (path, kind, self._counts[path, kind])]:
             self._acts.remove(act)
-            self._later(self._act(session, act))
+            self._tasks.start(self._act(session, act))
         match event:
             case events.WorkspaceFound():
                 answers.now = event
             case events.AgentFinished():
                 self._ends[path].append(event)
             case events.PermissionAsked() | events.QuestionAsked():
-                self._later(self._answer(session, path, event))
+                self._tasks.start(self._answer(session, path, event))
             case events.Denied() if (path, event.call_id) in self._recording.calls:
                 what = f"{event.tool} ({event.call_id}) is denied now ({event.reason}), but ran in the recording"
                 answers.report(Divergence("permission", path, answers.turn_of(path), what))
@@ -281,11 +282,6 @@ class _Process:
             said = f"said {(then[0].decision if then else '') or 'nothing'} then, and now {now.decision or 'nothing'}"
             what = f"hook {now.hook} ({now.event}{f', {now.call_id}' * bool(now.call_id)}) {said}"
             self._answers.report(Divergence("hook", path, self._answers.turn_of(path), what))
-
-    def _later(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # ---- the end -------------------------------------------------------------------------------------
 

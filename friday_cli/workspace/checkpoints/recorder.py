@@ -9,12 +9,13 @@ import stat
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.agent_path import PERSON
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.events import Checkpoint, Notice
 from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.core.text.diff import difference
@@ -74,7 +75,7 @@ class CheckpointRecorder:
         self._unverified = ""
         """The agent of the last command after which no complete scan has looked for changes that the kernel did not report."""
         self._cancel_timer: Callable[[], object] = lambda: None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
         self._closed = False
         self._waiting = 0
         """Commands that wait for the snapshot; a verification ends then."""
@@ -174,9 +175,7 @@ class CheckpointRecorder:
 
     def start(self, work: Coroutine[None, None, T]) -> asyncio.Task[T]:
         """Run `work` as a task that `close` waits for."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks.start(work)
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
         return task
 

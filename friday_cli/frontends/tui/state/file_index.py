@@ -16,6 +16,7 @@ from heapq import nsmallest
 from itertools import chain, islice
 from pathlib import Path
 
+from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.system.own_programs import find_program
 
@@ -52,16 +53,14 @@ class FileIndex:
         self._known, self._whole = _SearchableNames([]), False
         self._due = 0.0
         self._listing: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._news = asyncio.Event()
 
     async def found(self, query: str, *, refresh: bool) -> AsyncGenerator[FileMatches, None]:
         """The matches of `query` known now, and again whenever more files are known. `refresh` lists the files again in the
         background if the list may be out of date."""
         if self._listing is None and (not self._whole or (refresh and time.monotonic() >= self._due)):
-            self._listing = asyncio.create_task(self._list(), name="list files")
-            self._tasks.add(self._listing)
-            self._listing.add_done_callback(self._tasks.discard)
+            self._listing = self._tasks.start(self._list(), name="list files")
         shown = None
         while True:
             news, known, whole = self._news, self._known, self._whole
