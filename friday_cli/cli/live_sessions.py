@@ -104,12 +104,8 @@ def show_all(*, as_json: bool, everything: bool, here: bool) -> None:
         screen(everything=everything, here=here)
         return
     rows = read(everything=everything, here=here)
-    if as_json:
-        output.show_json(rows)
-    elif rows:
+    if output.has_table(rows, as_json=as_json, none='no sessions. Start one: friday ask -b "TASK".'):
         show(rows)
-    else:
-        output.remark('no sessions. Start one: friday ask -b "TASK".')
 
 
 def show(rows: Sequence[FleetRow]) -> None:

@@ -45,28 +45,25 @@ class PlainFrontend:
 
     async def confirm(self, question: str) -> bool:
         if self._yes:
-            remark(question)
+            self.note(question)
             return True
-        handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the event loop waits for the answer too
-        try:
-            return confirm(f"{question}. Run them?", yes=False, otherwise="No more items are started")
-        except KeyboardInterrupt:
-            print(file=sys.stderr)
-            return False
-        finally:
-            signal.signal(signal.SIGINT, handler)
+        return self._ask(f"{question}. Run them?", otherwise="No more items are started")
 
     def cancel_at_service(self, count: int) -> bool:
         """Ask whether the requests that wait at the service are cancelled there."""
         if self._yes or sys.stdin is None or not sys.stdin.isatty():
             return False
-        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        question = (
+            f"{count:,} requests wait at the service. Cancel them there? No: the same command collects them later"
+        )
+        return self._ask(question, otherwise="They stay at the service")
+
+    def _ask(self, question: str, *, otherwise: str) -> bool:
+        """Ask a yes-or-no question, to which Ctrl+C says no."""
+        self.close()
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the event loop waits for the answer too
         try:
-            self.close()
-            question = (
-                f"{count:,} requests wait at the service. Cancel them there? No: the same command collects them later"
-            )
-            return confirm(question, yes=False, otherwise="They stay at the service")
+            return confirm(question, yes=False, otherwise=otherwise)
         except KeyboardInterrupt:
             print(file=sys.stderr)
             return False
@@ -99,10 +96,6 @@ class TableFrontend(PlainFrontend):
     def note(self, text: str) -> None:
         self.close()
         super().note(text)
-
-    async def confirm(self, question: str) -> bool:
-        self.close()
-        return await super().confirm(question)
 
     def progress(self, progress: Progress, left: int) -> None:
         from rich.console import Console

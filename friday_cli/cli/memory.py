@@ -14,7 +14,7 @@ from friday_cli.system.paths import with_tilde, working_folder
 
 from . import completion, output
 from .help import add_family
-from .output import confirm, remark, show_json, show_painted, show_table
+from .output import confirm, has_table, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 
 _IDS = typer.Argument(metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes)
@@ -39,12 +39,9 @@ def list_(
         for row in asyncio.run(lists.notes(None if everywhere else working_folder()))
         if not (pending and row.promoted)
     ]
-    if as_json:
-        show_json(rows)
-        return
-    if not rows:
-        kind = "pending notes" if pending else "notes"
-        remark(f"no {kind}." if everywhere else f"no {kind} in this project; --all lists all projects.")
+    kind = "pending notes" if pending else "notes"
+    none = f"no {kind}." if everywhere else f"no {kind} in this project; --all lists all projects."
+    if not has_table(rows, as_json=as_json, none=none):
         return
     table = []
     for row in rows:

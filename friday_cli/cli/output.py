@@ -94,6 +94,15 @@ def show_json(document: Any) -> None:
     print(escape_json(json.dumps(mask_keys_in(msgspec.to_builtins(document)), ensure_ascii=False, indent=2)))
 
 
+def has_table(rows: Sequence[Any], *, as_json: bool, none: str) -> bool:
+    """Whether `rows` are to be shown as a table. If not, they are shown as JSON, or `none` because there are none."""
+    if as_json:
+        show_json(rows)
+    elif not rows:
+        remark(none)
+    return bool(rows) and not as_json
+
+
 def show_table(
     titles: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -17,7 +17,7 @@ from friday_cli.session.rewind import Rewinder, points, without_agents
 from friday_cli.session.rewind_result import Resolve, RewindResult, What
 from friday_cli.workspace.checkpoints.review import FileDiff
 
-from .output import Style, confirm, remark, show, show_json, show_painted, show_table, when
+from .output import Style, confirm, has_table, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
 from .session_lookup import choose_agent, find, read, require_agent, whole_session
 
@@ -81,11 +81,7 @@ def diff(
     session is running.
     """
     rows = asyncio.run(_changes(name, agent))
-    if as_json:
-        show_json(rows)
-        return
-    if not rows:
-        remark("no changes.")
+    if not has_table(rows, as_json=as_json, none="no changes."):
         return
     before = ""
     for row in rows:
@@ -161,11 +157,7 @@ def _show(found: RewindResult) -> None:
 
 def _list(name: str, as_json: bool) -> None:
     rows = points(asyncio.run(read(name)).envelopes)
-    if as_json:
-        show_json(rows)
-        return
-    if not rows:
-        remark("you have not written a message in this session.")
+    if not has_table(rows, as_json=as_json, none="you have not written a message in this session."):
         return
     table = [
         (

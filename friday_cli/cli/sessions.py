@@ -24,7 +24,7 @@ from friday_cli.view.reports import FORMATS, FormatName, RecordedSession, write_
 
 from . import rewind
 from .help import add_family
-from .output import confirm, remark, show_json, show_table
+from .output import confirm, has_table, remark, show_table
 from .session_args import JSON, NAME, YES
 from .session_lookup import read, refuse_agent, whole_session
 from .sessions_fork import fork
@@ -104,11 +104,7 @@ def stats(as_json: bool = JSON) -> None:
     their own sub-agents.
     """
     rows = asyncio.run(_stats())
-    if as_json:
-        show_json(rows)
-        return
-    if not rows:
-        remark("no sessions yet.")
+    if not has_table(rows, as_json=as_json, none="no sessions yet."):
         return
     table = [
         (

@@ -12,7 +12,7 @@ from friday_cli.store.records import SessionRow
 from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
 
 from .help import add_family
-from .output import on_terminal, remark, show_json, show_table, when
+from .output import has_table, on_terminal, show_table, when
 from .session_args import JSON
 
 
@@ -30,11 +30,11 @@ def list_(
     Tokens and cost include the sub-agents.
     """
     rows = listed(None if everywhere else text_of(working_folder()))
-    if as_json:
-        show_json(rows)
-        return
-    if not rows:
-        remark("no sessions yet." if everywhere else "no sessions in this folder; --all lists all folders.")
+    if not has_table(
+        rows,
+        as_json=as_json,
+        none="no sessions yet." if everywhere else "no sessions in this folder; --all lists all folders.",
+    ):
         return
     short = short_ids([row.id for row in rows])
     groups = [with_tilde(row.cwd) for row in rows] if everywhere and on_terminal() else []  # does not fit into a row

@@ -38,49 +38,48 @@ def socket_folder(env: Mapping[str, str] | None = None) -> Path:
 def listen(session: str, env: Mapping[str, str] | None = None) -> socket.socket:
     """A listening socket of a session that this process owns. One that is there already is of a process that died, because the
     owner has the session's lock. Raises FridayError."""
-    import socket
-
     folder = socket_folder(env)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _opened(folder) as handle:
-            name = f"{session}.sock"
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=handle)
-            made.bind(_address(folder, handle, name))
-            os.chmod(name, 0o600, dir_fd=handle)
-        made.listen(16)
+        with _new_socket() as made:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _opened(folder) as handle:
+                name = f"{session}.sock"
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=handle)
+                made.bind(_address(folder, handle, name))
+                os.chmod(name, 0o600, dir_fd=handle)
+            made.listen(16)
     except OSError as error:
-        made.close()
         raise FridayError(f"No socket can be made in {folder}: {error.strerror or error}.") from None
-    except BaseException:
-        made.close()
-        raise
-    made.setblocking(False)
     return made
 
 
 def connect(session: str, env: Mapping[str, str] | None = None) -> socket.socket | None:
     """A connection to the process that owns a session; None if nobody listens. Raises FridayError if the socket is not the
     user's."""
+    folder = socket_folder(env)
+    try:
+        with _new_socket() as made, _opened(folder) as handle:
+            made.connect(_address(folder, handle, f"{session}.sock"))
+            if peer_uid(made) != os.geteuid():
+                raise FridayError(f"The socket of session {session[:8]} in {folder} is of another user.")
+    except OSError:
+        return None
+    return made
+
+
+@contextmanager
+def _new_socket() -> Iterator[socket.socket]:
+    """A socket that does not block after the block, and is closed if that fails."""
     import socket
 
-    folder = socket_folder(env)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _opened(folder) as handle:
-            made.connect(_address(folder, handle, f"{session}.sock"))
-        if peer_uid(made) != os.geteuid():
-            raise FridayError(f"The socket of session {session[:8]} in {folder} is of another user.")
-    except OSError:
-        made.close()
-        return None
+        yield made
     except BaseException:
         made.close()
         raise
     made.setblocking(False)
-    return made
 
 
 def is_there(session: str, env: Mapping[str, str] | None = None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
     found = Found()
     folder = Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     state = folder / ".claude.json" if env.get("CLAUDE_CONFIG_DIR") else home / ".claude.json"
-    everything = json_file(state, found)
+    everything = table_of(state, found)
     mine = everything.get("projects", {})
     for table in (mine.get(str(project), {}) if isinstance(mine, dict) else {}, everything):
         servers = table.get("mcpServers") if isinstance(table, dict) else None
         for name, entry in servers.items() if isinstance(servers, dict) else ():
             if isinstance(entry, dict):
                 found.servers.setdefault(name, {key: value for key, value in entry.items() if value not in ({}, [])})
-    settings = json_file(folder / "settings.json", found)
+    settings = table_of(folder / "settings.json", found)
     found.add_hooks(folder / "settings.json", settings.get("hooks"))
     permissions = settings.get("permissions")
     for decision in DECISIONS:
@@ -46,10 +46,10 @@ def _agent(path: Path, raw: bytes) -> tuple[str, str, list[str]]:
     return profile.name, profile_text(profile), list(profile.notices)
 
 
-def json_file(path: Path, found: Found) -> dict[str, Any]:
-    """The object in a JSON file, {} if there is none. A file that cannot be read becomes a line."""
+def table_of(path: Path, found: Found, parse: Callable[[str], Any] = json.loads) -> dict[str, Any]:
+    """The object in a file, {} if there is none. A file that cannot be read becomes a line."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
+        data = parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

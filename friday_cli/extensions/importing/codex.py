@@ -13,7 +13,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import FileError
 
 from ..profiles.parse import parse as parse_profile
-from .claude import json_file, text_file
+from .claude import table_of, text_file
 from .found import Found, markdown
 
 _DECISIONS = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
@@ -29,33 +29,23 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
     """Read the files below the home folder."""
     found = Found()
     folder = Path(env.get("CODEX_HOME") or home / ".codex")
-    settings = _toml(folder / "config.toml", found)
+    settings = table_of(folder / "config.toml", found, tomllib.loads)
     servers = settings.get("mcp_servers")
     for name, table in servers.items() if isinstance(servers, dict) else ():
         if isinstance(table, dict):
             found.servers[name] = _server(f"{folder / 'config.toml'}: mcp_servers.{name}", table, found)
     found.add_hooks(folder / "config.toml", settings.get("hooks"))
-    hooks = json_file(folder / "hooks.json", found)
+    hooks = table_of(folder / "hooks.json", found)
     found.add_hooks(folder / "hooks.json", hooks.get("hooks", hooks))
     for path in sorted((folder / "rules").glob("*.rules")):
         for rule, decision in _rules(path, found):
             found.add_rule(path, decision, rule)
     for path in sorted((folder / "agents").rglob("*.toml")):
-        table = _toml(path, found)
+        table = table_of(path, found, tomllib.loads)
         found.add_profile(path, partial(_agent, path, table))
     found.add_commands(folder / "prompts")
     found.instructions = text_file(folder / "AGENTS.override.md") or text_file(folder / "AGENTS.md")
     return found
-
-
-def _toml(path: Path, found: Found) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        found.leave(path, f"it cannot be read: {error}.")
-        return {}
 
 
 def _server(where: str, table: Mapping[str, Any], found: Found) -> dict[str, Any]:

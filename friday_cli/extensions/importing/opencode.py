@@ -14,7 +14,7 @@ from friday_cli.core.tool_catalog import TOOLS
 
 from .. import frontmatter
 from ..profiles.parse import parse as parse_profile
-from .claude import text_file
+from .claude import table_of, text_file
 from .found import DECISIONS, Found, markdown, markdown_files
 
 _TOOLS = {"bash": ("Bash",), "edit": ("Edit", "Write"), "write": ("Write",), "patch": ("Edit",), "apply_patch": ("Edit",),
@@ -52,15 +52,8 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
 
 
 def _settings(path: Path, found: Found) -> None:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        data = json.loads(_LAST_COMMA.sub(r"\1", _LINE_COMMENT.sub(r"\1", text)))
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, RecursionError) as error:
-        found.leave(path, f"it cannot be read: {error}.")
-        return
-    tables = {key: value for key, value in data.items() if isinstance(value, dict)} if isinstance(data, dict) else {}
+    data = table_of(path, found, lambda text: json.loads(_LAST_COMMA.sub(r"\1", _LINE_COMMENT.sub(r"\1", text))))
+    tables = {key: value for key, value in data.items() if isinstance(value, dict)}
     for name, entry in tables.get("mcp", {}).items():
         if isinstance(entry, dict):
             found.servers.setdefault(name, _server(f"{path}: mcp.{name}", entry, found))

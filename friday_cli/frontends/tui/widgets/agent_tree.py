@@ -15,7 +15,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import is_demo, seconds, short_cost, tokens
@@ -38,7 +37,7 @@ NARROW_ROW = 36
 """Cells below which a row begins with the task; the profile is in its second line, and an unknown cost is left out."""
 
 
-class AgentTree(ScrollView, can_focus=True):
+class AgentTree(PromptTyping, can_focus=True):
     """The tree of all agents of the session, two lines each. `selected` is the path of the agent under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +70,6 @@ class AgentTree(ScrollView, can_focus=True):
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.context = context
-        self._typing = PromptTyping(self)
         self.selected = "a"
         self.filter: Filter = "all"
         self.order: Order = "start"
@@ -183,15 +181,6 @@ class AgentTree(ScrollView, can_focus=True):
         current = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(current + by, 0), len(paths) - 1)])
         self.post_message(self.AgentSelected(self.selected))
-
-    def on_focus(self) -> None:
-        self._typing.begin()
-
-    def on_key(self, event: events.Key) -> None:
-        self._typing.take_key(event)
-
-    def on_paste(self, event: events.Paste) -> None:
-        self._typing.take_paste(event)
 
     def on_click(self, event: events.Click) -> None:
         number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2

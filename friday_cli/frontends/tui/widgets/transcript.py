@@ -14,7 +14,6 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -27,7 +26,7 @@ from .styles import overlay
 from .transcript_messages import CopyText, PromptTyping
 
 
-class Transcript(ScrollView, can_focus=True):
+class Transcript(PromptTyping, can_focus=True):
     """The transcript of one agent, as one scroll view over cached strips. `path` names the agent; its messages are in `transcript_messages`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,7 +72,6 @@ class Transcript(ScrollView, can_focus=True):
         self._paint: tuple[int, Style, Selection | None] = (0, Style(), None)
         self._visible: dict[int, Strip] = {}
         """What is on the screen, by row."""
-        self._typing = PromptTyping(self)
 
     @property
     def blocks(self) -> BlockList:
@@ -219,15 +217,6 @@ class Transcript(ScrollView, can_focus=True):
     def action_scroll_end(self) -> None:
         self.position.following = True  # heights on the way are estimates: no distance says where the end is
         self.redraw()
-
-    def on_focus(self) -> None:
-        self._typing.begin()
-
-    def on_key(self, event: events.Key) -> None:
-        self._typing.take_key(event)
-
-    def on_paste(self, event: events.Paste) -> None:
-        self._typing.take_paste(event)
 
 
 ENTRY_COMMANDS: dict[str, Callable[..., None]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
-from textual.widget import Widget
+from textual.scroll_view import ScrollView
 
 from ..state import keymap
 from .chat_request import ChatRequest
@@ -53,38 +53,33 @@ class TextTyped(Message, namespace="transcript"):
     searched: bool = False
 
 
-class PromptTyping:
-    """Sends what is typed in a widget with keys of its own to the prompt: characters without a binding, and then everything until
+class PromptTyping(ScrollView):
+    """A view with keys of its own. What is typed in it goes to the prompt: characters without a binding, and then everything until
     the prompt has the focus. After the key that opens a search, everything is for its field."""
 
-    def __init__(self, widget: Widget) -> None:
-        self._widget = widget
+    def __init__(self, *, id: str | None) -> None:
+        super().__init__(id=id)
         self._leaving = False
         """Whether the focus is on its way to the prompt or the field."""
         self._searched = False
 
-    def begin(self) -> None:
-        """The widget has the focus."""
+    def on_focus(self) -> None:
         self._leaving = self._searched = False
 
-    def take_key(self, event: events.Key) -> None:
-        """Send the character of a key, if it is for the prompt."""
+    def on_key(self, event: events.Key) -> None:
         if not event.character or not (event.is_printable or (self._leaving and event.key == "enter")):
             return
-        held = [
-            binding for node in self._widget.ancestors_with_self for binding in keymap.held(node).get(event.key, ())
-        ]
+        held = [binding for node in self.ancestors_with_self for binding in keymap.held(node).get(event.key, ())]
         if not self._leaving and any(binding.action == "app.find" for binding in held):
             self._leaving = self._searched = True
         elif self._leaving or not held:
             event.prevent_default()
             self._send(event, event.character)
 
-    def take_paste(self, event: events.Paste) -> None:
-        """Send what was pasted."""
+    def on_paste(self, event: events.Paste) -> None:
         self._send(event, event.text)
 
     def _send(self, event: events.Event, text: str) -> None:
         event.stop()
         self._leaving = True
-        self._widget.post_message(TextTyped(text, self._searched))
+        self.post_message(TextTyped(text, self._searched))
