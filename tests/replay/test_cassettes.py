@@ -191,6 +191,28 @@ def test_a_hook_that_stops_denying_is_named(project: Path) -> None:
     assert "said deny then" in found.text
 
 
+HOOKED = [scene.name for scene in SCENES if scene.hooks]
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_hooks_that_do_not_run_say_what_they_said(name: str, project: Path) -> None:
+    recording = recording_of(BY_NAME[name], project)
+    (config_dir() / "hooks.json").unlink()
+    found = run(replay(recording, ReplayOptions(folder=project)))
+    assert not found.divergences, found.divergences[0].text
+
+
+def test_with_go_on_one_change_hides_no_other(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even in the same request."""
+    recording = recording_of(BY_NAME["hook-denies"], project)
+    text = (config_dir() / "hooks.json").read_text(encoding="utf-8").replace("never here", "not now")
+    (config_dir() / "hooks.json").write_text(text, encoding="utf-8")
+    _instructions(project, monkeypatch)
+    found = {one.where: one.after for one in played(recording, project, go_on=True).divergences}
+    assert found["system"].startswith("# Files of a folder")
+    assert "not now" in found["message 3, result of call_a_1_1"]
+
+
 def test_with_go_on_the_replay_reaches_its_end_and_names_all_changes(project: Path) -> None:
     recording = recording_of(BY_NAME["parallel-3"], project)
     _profile(project, pytest.MonkeyPatch())

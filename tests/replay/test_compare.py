@@ -1,4 +1,4 @@
-"""Where two requests differ first, in words; what two runs of the same work may differ in does not count."""
+"""Where two requests differ, in words; what two runs of the same work may differ in does not count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Request
-from friday_cli.session.replay.compare import Divergence, canonical, difference
+from friday_cli.session.replay.compare import Divergence, canonical, differences
 
 GREP, GLOB = ToolSpec("grep", "Looks.\nFast.", {"type": "object"}), ToolSpec("glob", "Lists.", {})
 CALLED = Message("assistant", (ToolCall("c1", "grep", {"pattern": "x"}),), origin="demo/demo")
@@ -48,9 +48,8 @@ def _with(**fields: Any) -> Request:
         ),
     ],
 )  # fmt: skip
-def test_the_first_difference_is_named(now: Request, kind: str, where: str, line: int, lines: tuple[str, str]) -> None:
-    found = difference(BASE, now, SAME, turn=3)
-    assert found is not None
+def test_the_difference_is_named(now: Request, kind: str, where: str, line: int, lines: tuple[str, str]) -> None:
+    (found,) = differences(BASE, now, SAME, turn=3)
     assert (found.kind, found.where, found.line) == (kind, where, line)
     assert (found.before, found.after) == lines
     assert (found.agent, found.turn) == ("a.2", 3)
@@ -75,14 +74,13 @@ def test_the_first_difference_is_named(now: Request, kind: str, where: str, line
     ],
 )
 def test_what_two_runs_of_the_same_work_differ_in_does_not_count(then: str, now: str) -> None:
-    assert difference(_with(system=then), _with(system=now), SAME, turn=1) is None
+    assert not list(differences(_with(system=then), _with(system=now), SAME, turn=1))
     assert SAME(SAME(then)) == SAME(now)
 
 
 def test_the_mode_of_a_session_counts() -> None:
     texts = [f"x\n\n# Environment\n\nFolder: /a\nPermission mode: {mode}\n\n# Next\n\ny" for mode in ("ask", "plan")]
-    found = difference(_with(system=texts[0]), _with(system=texts[1]), SAME, turn=1)
-    assert found is not None
+    (found,) = differences(_with(system=texts[0]), _with(system=texts[1]), SAME, turn=1)
     assert (found.before, found.after) == ("Permission mode: ask", "Permission mode: plan")
 
 

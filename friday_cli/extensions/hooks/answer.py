@@ -155,9 +155,10 @@ def strictest(answers: Sequence[Answer]) -> tuple[Decision, str]:
     if not decision:
         return "", ""
     given = [answer for answer in answers if answer.decision == decision]
+    return decision, "; ".join(said_by(decision, answer.hook.name, answer.reason) for answer in given)
+
+
+def said_by(decision: Decision, name: str, reason: str) -> str:
+    """The reason of a hook with its name."""
     verb = {"deny": "denied", "ask": "approval required", "allow": "allowed"}[decision]
-    reasons = (
-        f"{verb} by the hook {sanitize_line(a.hook.name, NAME_CHARS)}{f': {a.reason}' if a.reason else ''}"
-        for a in given
-    )
-    return decision, "; ".join(reasons)
+    return f"{verb} by the hook {sanitize_line(name, NAME_CHARS)}{f': {reason}' if reason else ''}"

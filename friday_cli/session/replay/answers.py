@@ -22,7 +22,7 @@ from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError
 
-from .compare import Divergence, canonical, difference, result_difference
+from .compare import Divergence, canonical, differences, result_difference
 from .recording import RecordedCall, RecordedProcess, RecordedRequest, Recording
 
 REALLY_RUN = frozenset(
@@ -131,8 +131,7 @@ class ReplayAnswers:
         if model != found.model:
             self.report(Divergence("parameter", path, found.turn, "model", before=found.model, after=model))
         if found.request is not None:
-            different = difference(found.request, request, self.same, turn=found.turn)
-            if different is not None:
+            for different in differences(found.request, request, self.same, turn=found.turn):
                 self.report(different)
         if found.event is None or self.stopped.is_set():
             return await self._never()

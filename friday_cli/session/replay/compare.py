@@ -1,10 +1,10 @@
-"""Compares a request or a result with the recorded one, and says where they differ first."""
+"""Compares a request or a result with the recorded one, and says where they differ."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
@@ -111,66 +111,58 @@ def tool_text(name: str, description: str, schema: object) -> str:
     return f"{name}\n{description}\n{json.dumps(schema, indent=1, ensure_ascii=False)}"
 
 
-def difference(old: Request, new: Request, same: Callable[[str], str], *, turn: int) -> Divergence | None:
-    """Where `new` differs first from `old`, the recorded request; None if they are the same."""
+def differences(old: Request, new: Request, same: Callable[[str], str], *, turn: int) -> Iterator[Divergence]:
+    """Where `new` differs from `old`, the recorded request: the first line of each part that does."""
     for name in ("effort", "temperature"):
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
-            return Divergence("parameter", new.agent, turn, name, before=str(before), after=str(after))
-    if old.system != new.system and (
-        found := _lines("prefix", new.agent, turn, "system", same(old.system), same(new.system))
-    ):
-        return found
-    if found := _tools(old, new, turn):
-        return found
+            yield Divergence("parameter", new.agent, turn, name, before=str(before), after=str(after))
+    if old.system != new.system:
+        yield from _lines("prefix", new.agent, turn, "system", same(old.system), same(new.system))
+    yield from _tools(old, new, turn)
     for number, (before, after) in enumerate(zip_longest(old.messages, new.messages), 1):
-        if before == after:
-            continue
-        parts = [_parts(message, number) for message in (before, after)]
-        for one, other in zip_longest(*parts):
-            if one != other and (found := _of_parts(one, other, new.agent, turn, same)):
-                return found
-    return None
+        if before != after:
+            for one, other in zip_longest(*(_parts(message, number) for message in (before, after))):
+                if one != other:
+                    yield from _of_parts(one, other, new.agent, turn, same)
 
 
-def _tools(old: Request, new: Request, turn: int) -> Divergence | None:
+def _tools(old: Request, new: Request, turn: int) -> Iterator[Divergence]:
     before, after = ({tool.name: tool for tool in request.tools} for request in (old, new))
-    for name in (*before, *(name for name in after if name not in before)):
+    for name in dict.fromkeys((*before, *after)):
         was, now = before.get(name), after.get(name)
         if was is None or now is None:
             gone = "is gone" if now is None else "is new"
-            return Divergence("prefix", new.agent, turn, f"tool {name} {gone}")
-        if was != now:
+            yield Divergence("prefix", new.agent, turn, f"tool {name} {gone}")
+        elif was != now:
             texts = [tool_text(tool.name, tool.description, tool.schema) for tool in (was, now)]
-            if found := _lines("prefix", new.agent, turn, f"tool {name}", *texts):
-                return found
-    if list(before) != list(after):
-        return Divergence(
-            "prefix", new.agent, turn, "the order of the tools", before=", ".join(before), after=", ".join(after)
-        )
-    return None
+            yield from _lines("prefix", new.agent, turn, f"tool {name}", *texts)
+    orders = [", ".join(tools) for tools in (before, after)]
+    if {*before} == {*after} and orders[0] != orders[1]:
+        yield Divergence("prefix", new.agent, turn, "the order of the tools", before=orders[0], after=orders[1])
 
 
 def _of_parts(
     one: _Part | None, other: _Part | None, agent: str, turn: int, same: Callable[[str], str]
-) -> Divergence | None:
+) -> Iterator[Divergence]:
     part = one or other
     assert part is not None
     before, after = (same(found.text) if found is not None else "" for found in (one, other))
     if one is None or other is None:
         where = f"{part.name} {'is gone' if other is None else 'is new'}"
-        return Divergence(part.kind, agent, turn, where, before=before.split("\n")[0], after=after.split("\n")[0])
-    if one.name != other.name:
-        return Divergence(part.kind, agent, turn, one.name, before=one.name, after=other.name)
-    return _lines(part.kind, agent, turn, part.name, before, after)
+        yield Divergence(part.kind, agent, turn, where, before=before.split("\n")[0], after=after.split("\n")[0])
+    elif one.name != other.name:
+        yield Divergence(part.kind, agent, turn, one.name, before=one.name, after=other.name)
+    else:
+        yield from _lines(part.kind, agent, turn, part.name, before, after)
 
 
-def _lines(kind: Kind, agent: str, turn: int, name: str, old: str, new: str) -> Divergence | None:
-    """The first line that differs; None if none does."""
+def _lines(kind: Kind, agent: str, turn: int, name: str, old: str, new: str) -> Iterator[Divergence]:
+    """The first line that differs, if one does."""
     for number, (before, after) in enumerate(zip_longest(old.split("\n"), new.split("\n")), 1):
         if before != after and (before or after):
-            return Divergence(kind, agent, turn, name, number, before=before or "", after=after or "")
-    return None
+            yield Divergence(kind, agent, turn, name, number, before=before or "", after=after or "")
+            return
 
 
 def _parts(message: Message | None, number: int) -> Sequence[_Part]:
@@ -203,4 +195,4 @@ def result_difference(
     if old == new:
         return None
     kind: Kind = "arguments" if ": bad arguments: " in new[:200] and ": bad arguments: " not in old[:200] else "result"
-    return _lines(kind, agent, turn, name, same(old), same(new))
+    return next(_lines(kind, agent, turn, name, same(old), same(new)), None)

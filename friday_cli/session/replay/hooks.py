@@ -8,10 +8,11 @@ from typing import Literal
 
 from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome
 from friday_cli.core.permissions.rule import Rule
-from friday_cli.core.protocol.events import Envelope, HookRan, MessageAdded
+from friday_cli.core.protocol.events import Denied, Envelope, HookRan, MessageAdded
 from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool
+from friday_cli.extensions.hooks.answer import said_by
 from friday_cli.extensions.hooks.hook import EVENTS
 
 AFTER_CALLS = ("PostToolUse", "PostToolUseFailure", "PostToolBatch")
@@ -31,6 +32,8 @@ class RecordedHooks:
         """By agent, event and call."""
         self._texts: dict[str, deque[str]] = defaultdict(deque)
         """What hooks added to the conversations, by agent."""
+        self._denied = {(e.agent, e.event.call_id): e.event.reason for e in envelopes if isinstance(e.event, Denied)}
+        """Why calls were denied: their hooks' events have the beginnings of these reasons."""
         waiting = set[str]()
         for envelope in envelopes:
             path, event = envelope.agent, envelope.event
@@ -50,9 +53,10 @@ class RecordedHooks:
             while left:
                 ran = left.popleft()
                 if ran.decision in ("deny", "block"):
-                    decision, reason = "deny", ran.reason
+                    words = said_by("deny", ran.hook, ran.reason)
+                    decision, reason = "deny", self._denied.get((agent.path, call), words)
                 elif ran.decision in ("ask", "allow") and not decision:
-                    decision, reason = ran.decision, ran.reason
+                    decision, reason = ran.decision, said_by(ran.decision, ran.hook, ran.reason)
                 elif ran.decision == "stop":
                     stop = f"A hook stopped the run: {ran.reason}"
                 elif ran.decision == "context" and self._texts[agent.path]:
