@@ -27,11 +27,7 @@ LONGEST_PATH = 100
 
 
 def socket_folder(env: Mapping[str, str] | None = None) -> Path:
-    """Where the sockets are: below FRIDAY_HOME, else in the user's runtime folder, else in the state folder."""
-    values = os.environ if env is None else env
-    runtime = values.get("XDG_RUNTIME_DIR", "")
-    if not values.get("FRIDAY_HOME") and runtime.startswith("/") and os.path.isdir(runtime):
-        return Path(runtime) / "friday"
+    """Where the sockets are: not in XDG_RUNTIME_DIR, which cron does not have and which ends with the last login."""
     return state_dir(env) / "sockets"
 
 

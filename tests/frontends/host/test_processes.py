@@ -82,6 +82,23 @@ def test_work_without_a_terminal_is_listed_answered_and_ends(harness: Harness) -
     assert "1 agent stopped" in friday("agents", "stop", row["id"], cwd=harness.project)
 
 
+def test_what_cron_started_is_reached_from_a_login(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime folder belongs to a login: cron has none, and it is removed with the last logout."""
+    monkeypatch.delenv("FRIDAY_HOME")
+    for name in [name for name in os.environ if name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    friday("ask", "-b", "-m", scripted(harness.project, ASKS), "make it", cwd=harness.project)
+    (tmp_path / "login").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "login"))
+    (row,) = until(lambda: [row for row in rows(harness.project) if row["questions"]])
+    assert row["reachable"]
+    friday("agents", "answer", row["id"], row["questions"][0]["id"], "yes", cwd=harness.project)
+    until(lambda: gone(row["pid"]))
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

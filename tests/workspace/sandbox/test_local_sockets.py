@@ -102,7 +102,7 @@ async def test_no_socket_of_the_person_is_reached(
 async def test_the_socket_of_a_session_is_neither_reached_nor_removed_nor_replaced(
     workspace: LocalWorkspace, outside_tmp: Path
 ) -> None:
-    folder = session_socket.socket_folder({"XDG_RUNTIME_DIR": str(outside_tmp)})
+    folder = session_socket.socket_folder({"FRIDAY_HOME": str(outside_tmp)})
     folder.mkdir(parents=True)
     path = folder / "1.sock"
     code = (
