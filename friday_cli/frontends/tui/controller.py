@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
+from friday_cli.core.protocol.errors import BudgetSpent, FridayError, NotConfigured, UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.system import session_socket
 from friday_cli.view import SessionView
@@ -199,7 +199,11 @@ class SessionController:
                 break
         await self.fold.stop(cancel=True)  # the session gives the events that it did not read
         self.observer = None
-        how = "let go of its terminal; you are attached to it" if self.remote else "ended; the session is resumed here"
+        how = (
+            "detached from its terminal; you are attached to it now"
+            if self.remote
+            else "ended; the session is resumed here"
+        )
         self.told.append(f"The other process has {how}.")
         await self.fold.start(self.require_session(), lull_s=LULL_S)
         self.on_change()
@@ -329,7 +333,7 @@ async def _opened_here(
 
     try:
         return await Session.open(options, env=env), None
-    except UsageError:
+    except (UsageError, NotConfigured):  # the model's key may be known to the other process only
         if (observer := await _observe(options, env)) is None:
             raise
         return None, observer

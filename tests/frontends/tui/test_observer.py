@@ -46,6 +46,19 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
         await chat.until(lambda: "› not yet" in chat.frame and "From here." in chat.frame)
 
 
+async def test_a_terminal_without_a_model_shows_it_too(tmp_path: Path) -> None:
+    """The key may be known in the other terminal only."""
+    there = harness(tmp_path)
+    async with (
+        driven(there) as other,
+        opened(there.project, HERE, ready=False, resume=other.session, model=None) as chat,
+    ):
+        await chat.shows(f"Read only: open in process {other.process.pid}")
+        await chat.shows("one")
+        await other.end()
+        await chat.shows("The session cannot be resumed here: No model is configured")
+
+
 async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: Path) -> None:
     there = harness(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
