@@ -199,11 +199,7 @@ class SessionController:
                 break
         await self.fold.stop(cancel=True)  # the session gives the events that it did not read
         self.observer = None
-        how = (
-            "detached from its terminal; you are attached to it now"
-            if self.remote
-            else "ended; the session is resumed here"
-        )
+        how = "left its terminal; you are attached to it" if self.remote else "ended; the session is resumed here"
         self.told.append(f"The other process has {how}.")
         await self.fold.start(self.require_session(), lull_s=LULL_S)
         self.on_change()
