@@ -63,6 +63,16 @@ def test_a_hook_is_tried_in_the_sandbox_of_the_settings(console: Console, tmp_pa
     assert "notes.txt" in ran["reason"], "why cat could not read it"
 
 
+@pytest.mark.usefixtures("sandbox_kind")
+def test_a_hook_of_a_project_below_tmp_sees_the_project(console: Console) -> None:
+    """Which commands in bubblewrap do not see otherwise."""
+    (console.project / "notes.txt").write_text("read me", encoding="utf-8")
+    project_hooks(console.project, {"Stop": [hook("cat notes.txt >&2; exit 2")]})
+    console.ok("trust", "--yes")
+    (ran,) = console.ok("hooks", "test", "Stop", "--json").document["answers"]
+    assert (ran["decision"], ran["reason"]) == ("deny", "read me"), ran
+
+
 def test_a_broken_file_is_named_with_its_line(console: Console) -> None:
     own_hooks({}).write_text('{"hooks": {\n  "Stop": [}\n}', encoding="utf-8")
     listed = console("hooks", "list").err

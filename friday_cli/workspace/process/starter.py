@@ -195,6 +195,7 @@ class CommandStarter:
                 environ = sandbox.environ(environ, plan)
                 if program.writes is not None:
                     plan = plan.writing_only([*map(str, program.writes)])
+                    plan = plan._replace(show=(*plan.show, *map(str, self._roots), str(cwd)))  # also below /tmp
         request = self._supervisor.request(program.argv, cwd, environ, plan=plan)
         pipes = OutputPipes(program.given)
         return await run_piped(await self._with_pipes(agent, pipes), pipes, request, program)
