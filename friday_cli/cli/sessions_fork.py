@@ -40,6 +40,9 @@ def fork(
         "", "--profile", metavar="NAME", help="With --step: the profile with which the main agent goes on."
     ),
     say: str = typer.Option("Continue.", "--say", metavar="TEXT", help="With --step: the message to go on with."),
+    trust: bool = typer.Option(
+        False, "--trust", help="With --step: trust the project's files in the worktree for this run."
+    ),
     compare: bool = typer.Option(False, "--compare", help="With --step: compare the outcome with the original."),
     yes: bool = YES,
     as_json: bool = JSON,
@@ -62,9 +65,9 @@ def fork(
             hint="The step says where to fork, and the outcome is shown as text.",
         )
     if step:
-        raise typer.Exit(_from_step(name, step, _Continuation(model, profile, say), compare=compare, yes=yes))
-    if model or profile or compare or say != "Continue.":
-        raise UsageError("--model, --profile, --say and --compare need --step.")
+        raise typer.Exit(_from_step(name, step, _Continuation(model, profile, say, trust), compare=compare, yes=yes))
+    if model or profile or trust or compare or say != "Continue.":
+        raise UsageError("--model, --profile, --say, --trust and --compare need --step.")
     created = asyncio.run(_fork(name, at))
     if as_json:
         show_json({"session_id": created})
@@ -85,6 +88,8 @@ class _Continuation(NamedTuple):
     profile: str
     say: str
     """The message to go on with."""
+    trust: bool
+    """Whether the files that steer agents count in the worktree."""
 
 
 def _from_step(name: str, step: str, how: _Continuation, *, compare: bool, yes: bool) -> int:
@@ -98,20 +103,21 @@ def _from_step(name: str, step: str, how: _Continuation, *, compare: bool, yes: 
     made = asyncio.run(step_fork.prepare(record.id, record.envelopes, path, int(number)))
     for text in made.missing:
         remark(f"not as it was then: {text}")
-    if not confirm(
-        f"Go on from turn {number} of {path} in {made.folder}?",
-        yes=yes or not made.missing,
-        otherwise="Nothing was forked",
-    ):
-        step_fork.remove(made.place, made.place)
-        return 0
-    created = asyncio.run(_make(record.id, made, path, how.model))
+    created = ""
+    try:
+        question = f"Go on from turn {number} of {path} in {made.folder}?"
+        if not confirm(question, yes=yes or not made.missing, otherwise="Nothing was forked"):
+            return 0
+        created = asyncio.run(_make(record.id, made, path, how.model))
+    finally:
+        if not created:
+            step_fork.remove(made.place, made.place)
     remark(f"forked as session {created[:8]}, in {made.folder}")
     from friday_cli.frontends.oneshot.options import defaults
     from friday_cli.frontends.oneshot.run import ask
 
     where: dict[str, Any] = {"resume": created} if path == "a" else {"resume_agent": f"{created}:{path}"}
-    where |= {"model": how.model or None, "profile": how.profile or None}
+    where |= {"model": how.model or None, "profile": how.profile or None, "trust": how.trust}
     code = ask({**defaults(), **_rights(record, made.before), **where, "prompt": how.say, "cwd": str(made.folder)})
     if compare:
         _compare(record, asyncio.run(read(created)), path, made.before)

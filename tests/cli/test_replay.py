@@ -240,10 +240,17 @@ def test_a_fork_at_a_step_goes_on_with_the_files_of_that_moment(
     assert "write an agent" in console.refused("sessions", "fork", session, "--step", "7")
     assert "need --step" in console.refused("sessions", "fork", session, "--compare")
     assert "cannot be combined with" in console.refused("sessions", "fork", session, "--step", "a.1:2", "--at", "1")
-    ran = console.process("sessions", "fork", session, "--step", "a.1:2", "-m", f"scripted:{scenarios[1]}", "--compare")
+    forks = console.friday_home / "data" / "forks"
+    assert "nowhere" in console.refused("sessions", "fork", session, "--step", "a.1:2", "-m", "nowhere/x")
+    assert not list(forks.iterdir()), "nothing was forked"
+    (console.project / "AGENTS.md").write_text("Never use tabs.\n", encoding="utf-8")
+    ran = console.process(
+        "sessions", "fork", session, "--step", "a.1:2", "-m", f"scripted:{scenarios[1]}", "--compare", "--trust"
+    )
     assert ran.code == 0, ran
+    assert "not trusted" not in ran.err
     assert "-second it is\n+third it is" in ran.out
-    (folder,) = (console.friday_home / "data" / "forks").iterdir()
+    (folder,) = forks.iterdir()
     assert (folder / "b.txt").read_text(encoding="utf-8") == "third\n"
     assert (console.project / "b.txt").read_text(encoding="utf-8") == "second\n"
 
