@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,13 @@ def test_what_a_killed_process_left_is_removed_a_day_later(console: Console) -> 
     os.utime(folders[0], (0, 0))
     evaluate(console, arm)
     assert [folder.exists() for folder in folders] == [False, True]
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_its_first_command_prints(console: Console) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "eval.md").read_text(encoding="utf-8")
+    first = next(line for line in page.splitlines() if line.startswith("friday eval run sample"))
+    ran = console.ok(*shlex.split(first)[1:])
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    varies = r"eval \w+:|[\d,]+ +[\d.]+ s  "  # the id, tokens and time
+    assert re.sub(varies, "", shown) == re.sub(varies, "", ran.out)
