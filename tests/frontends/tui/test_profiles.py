@@ -240,6 +240,17 @@ async def test_a_profile_is_drafted_by_the_model_checked_saved_and_used(tmp_path
             chat.app.clear_notifications()
 
 
+async def test_what_is_told_of_a_session_that_was_opened_again_stands_below_it(tmp_path: Path) -> None:
+    """Also where the screen was not updated since, as right after a key."""
+    async with opened(tmp_path, {"a": [{"text": "I know Rust."}]}) as chat:
+        await chat.ask("hello", shows="I know Rust.")
+        assert await chat.app.input.reopen(resume=chat.session.id)
+        chat.app.chat.reset()
+        chat.app.input.show_card("Your changes apply.")
+        await chat.shows("Your changes apply.")
+        assert chat.frame.index("I know Rust.") < chat.frame.index("Your changes apply.")
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

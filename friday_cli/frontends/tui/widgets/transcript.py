@@ -104,6 +104,7 @@ class Transcript(PromptTyping, can_focus=True):
 
     def add(self, block: Block) -> None:
         """Append a block that is not of the agent, and show it: the beginning of one that is longer than the view."""
+        self.blocks.follow()  # what the agent did before comes above it
         self.blocks.add(block)
         self.position.following = True
         self.redraw()
