@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.session.fleet import FleetRow, OpenQuestion, fleet, interrupted, remove_stale_sockets
+from friday_cli.session.fleet import FleetRow, OpenQuestion, WatchedFleet, fleet, interrupted, remove_stale_sockets
 from friday_cli.store import locks
 from friday_cli.store.listing import list_sessions, run_query, short_ids
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 from friday_cli.system.other_machine import typed
-from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
+from friday_cli.system.paths import existing_store_path, store_path, text_of, with_tilde, working_folder
 
 from . import output
 
@@ -83,9 +83,7 @@ def screen(*, everything: bool = False, here: bool = False) -> None:
     from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
     from friday_cli.frontends.tui.notifications import OLD_TITLE
 
-    def rows() -> list[FleetRow]:
-        return read(everything=everything, here=here, mark=False)
-
+    rows = WatchedFleet(store_path(), lambda: read(everything=everything, here=here, mark=False))
     chosen, first = "", read(everything=everything, here=here)
     while True:
         app = FleetApp(rows, ScreenActions(), first=first, chosen=chosen)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,8 @@ FleetState = Literal["needs you", "working", "idle", "ended", "interrupted"]
 ASKS = ("permission_asked", "permission_answered", "question_asked", "question_answered", "ask_withdrawn")
 NEWEST = 60
 """Questions and answers that are looked at, of the agents that wait."""
+OLDEST_S = 1.0
+"""Seconds after which rows are read again though nothing was written."""
 _SAME = ("id", "title", "cwd", "model", "status", "tokens", "cost_usd", "created", "updated")
 """Fields that a row has of the stored session."""
 
@@ -124,6 +127,32 @@ def fleet(
 
     order = ("needs you", "working", "idle", "interrupted", "ended")
     return sorted(run_query(path, read), key=lambda row: (order.index(row.state), -row.updated))
+
+
+class WatchedFleet:
+    """`fleet` for a screen that asks often: the rows are read again after something was written, or a session has begun, was
+    detached or has ended, and when `OLDEST_S` have passed: a process that was killed and a branch that was changed say nothing."""
+
+    def __init__(self, path: Path, read: Callable[[], list[FleetRow]]) -> None:
+        self._files = (path, path.with_name(f"{path.name}-wal"), path.parent / "locks", session_socket.socket_folder())
+        self._read = read
+        self._rows: list[FleetRow] = []
+        self._changed: list[int] = []
+        self._at = -OLDEST_S
+
+    def __call__(self) -> list[FleetRow]:
+        """The rows. Blocks. Raises StoreError."""
+        changed = [_changed(file) for file in self._files]
+        if changed != self._changed or time.monotonic() - self._at >= OLDEST_S:
+            self._changed, self._at, self._rows = changed, time.monotonic(), self._read()
+        return self._rows
+
+
+def _changed(file: Path) -> int:
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def interrupted(path: Path) -> bool:

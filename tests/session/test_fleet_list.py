@@ -13,6 +13,7 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, PermissionA
 from friday_cli.session import commands as c
 from friday_cli.session import fleet
 from friday_cli.session.attachments import PromptText
+from friday_cli.system import session_socket
 from friday_cli.system.paths import eval_dir, store_path
 from friday_cli.view.follower import SessionFollower
 from tests.session.harness import Harness, delegates, does
@@ -51,6 +52,31 @@ async def test_an_old_question_and_the_mode_are_not_lost_behind_many_newer_event
         assert (row.state, row.mode) == ("needs you", "edits")
         assert [(q.id, q.agent, q.text) for q in row.questions] == [(asked["a.1"][0], "a.1", "touch slow")]
         await follower.cancel()
+
+
+async def test_rows_are_read_again_only_after_a_change(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+
+    def read() -> list[fleet.FleetRow]:
+        reads.append(1)
+        return fleet.fleet(store_path())
+
+    monkeypatch.setattr(fleet, "OLDEST_S", 3600.0)
+    await harness.ran()
+    rows = fleet.WatchedFleet(store_path(), read)
+    assert (len(rows()), len(rows()), len(reads)) == (1, 1, 1)
+    async with harness.session() as session:
+        await session.prompt("go")
+        assert [row.state for row in rows()] == ["idle", "ended"]
+        before = len(reads)
+        session_socket.listen(session.id).close()
+        assert ([row.reachable for row in rows()], len(reads)) == ([True, False], before + 1)
+        assert (len(rows()), len(reads)) == (2, before + 1)
+        session_socket.remove(session.id)
+    assert [row.state for row in rows()] == ["ended", "ended"]
+    monkeypatch.setattr(fleet, "OLDEST_S", 0.0)
+    before = len(reads)
+    assert (len(rows()), len(reads)) == (2, before + 1)
 
 
 async def test_the_trials_of_an_eval_are_no_sessions_of_the_list(harness: Harness) -> None:

@@ -26,8 +26,8 @@ from friday_cli.system.paths import with_tilde
 from .notifications import TerminalSignals
 from .widgets.text_field import TextField
 
-REFRESH_S, AGED_S = 0.5, 5.0
-"""Seconds between two looks at the session file, and until the ages of the rows are shown again."""
+REFRESH_S, AGED_S = 0.2, 5.0
+"""Seconds between two looks for changes, and until the ages of the rows are shown again."""
 STYLES = {"needs you": "bold yellow", "working": "cyan", "idle": "", "interrupted": "red", "ended": "dim"}
 KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · N new · e ended · q quit"
 SHORT_KEYS = "Enter open · Space peek · y n 1-9 answer · r reply · x stop · / find · q quit"
