@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -93,10 +94,12 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
 
 
 def program_text(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:
-    """The arguments that are program text (`python -c`, also behind another program), and what looks like a file's name in them."""
+    """The arguments that are program text (`python -c`, also behind another program), what looks like a file's name in them, and
+    the names of modules that are run (`python -m`)."""
     if not any(INTERPRETERS.fullmatch(word.rsplit("/", 1)[-1]) for word in (name, *(arg.text for arg in args))):
         return []
-    return [*(arg for arg in args if _NO_NAME().search(arg.text)), *embedded_names(name, args)]
+    modules = [arg for option, arg in itertools.pairwise(args) if option.text == "-m"]
+    return [*(arg for arg in args if _NO_NAME().search(arg.text)), *embedded_names(name, args), *modules]
 
 
 def embedded_names(name: str, args: Sequence[ProgramWord]) -> list[ProgramWord]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from friday_cli.core.eventlog.notices import WITH_PERSON
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.subagents.takeover import hand_back, take_over
 
@@ -20,8 +21,7 @@ class PersonTakeover:
     async def begin(self, path: str) -> None:
         """See `TakeOver`."""
         if path != "a" and not self._tree.running(path):
-            text = "The user works with you now: wait for what they say."
-            await self._start_agent(path, text, with_person=True)
+            await self._start_agent(path, WITH_PERSON, with_person=True)
             return
         try:
             await take_over(self._tree.node(path), self._log)

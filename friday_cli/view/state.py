@@ -100,6 +100,11 @@ class SessionView(msgspec.Struct):
         """The agents that have started and have not ended."""
         return [agent for agent in self.agents.values() if agent.run and not agent.ended]
 
+    @property
+    def moves(self) -> bool:
+        """Whether something goes on without a person."""
+        return any(agent.status not in ("waiting_user", "waiting_child") for agent in self.working)
+
 
 class EventFold:
     """The view of one session, kept up to date. `on_change` is called when the view has changed, or when an error ended that."""

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import AgentFinished, HandedBack, MessageAdded, TakenOver, TurnStarted
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    HandedBack,
+    InboxMessage,
+    MessageAdded,
+    TakenOver,
+    TurnStarted,
+)
 from friday_cli.session.commands import HandBack, Stop, TakeOver, Tell
 from tests.delegation.harness import Harness, until
 from tests.engine_fixture import Say, call, delegate
@@ -88,3 +96,9 @@ async def test_one_that_has_ended_is_resumed_and_sends_nothing_before_the_person
         await s.session.do(HandBack("a.1"))
         await until(lambda: len(s.of(AgentFinished, "a.1")) == 2)
         assert s.finished("a.1").result == "second"
+        await until(lambda: len(s.of(InboxMessage, "a")) == 3)
+        assert [event.text.split("\n")[0] for event in s.of(InboxMessage, "a")] == [
+            f"{NOTE} The user has taken over your sub-agent a.1 (researcher).",
+            f"{NOTE} The user has told your sub-agent a.1 (researcher): more",
+            f"{NOTE} The sub-agent a.1 (researcher), which the user continued, has ended: completed (done).",
+        ]

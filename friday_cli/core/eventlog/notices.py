@@ -17,6 +17,8 @@ _MODE_NOTE = "[The permission mode is now "
 """How an earlier version began a note about the mode."""
 DIED = "The friday process that ran this agent ended."
 """The error of an agent that died with its process."""
+WITH_PERSON = "The user works with you now: wait for what they say."
+"""The message with which an ended agent begins again for a person who takes it over."""
 PREVIEW_CHARS = 300
 """Characters of a result in the notice of its end."""
 
@@ -38,7 +40,8 @@ def ended(run: EndedRun, *, by_person: bool) -> InboxMessage:
     """A notice that a run ended that no agent waits for, with the beginning of its result. `by_person`: a person resumed it."""
     agent, end = f"sub-agent {run.path} ({run.profile})", run.end
     who = f"The {agent}, which the user continued," if by_person else f"The background {agent}"
-    lines = [f"{NOTE} {who} has ended: {end.status} ({end.stop_reason}). Its task was: {_line(run.task)}"]
+    task = "" if run.task == WITH_PERSON else f" Its task was: {_line(run.task)}"
+    lines = [f"{NOTE} {who} has ended: {end.status} ({end.stop_reason}).{task}"]
     lines += _preview(run.path, end, run.earlier)
     lines += [f"WARNING: {neutralize_line(text)}" for text in run.warnings]
     return InboxMessage("\n".join(lines), "harness", quiet=by_person)
@@ -99,10 +102,9 @@ def split_notes(message: Message) -> tuple[list[str], str]:
 
 def continued(path: str, profile: str, task: str) -> str:
     """A notice that a person resumed an agent."""
-    return (
-        f"{NOTE} The user has continued your sub-agent {path} ({profile}) and told it: {_line(task)}\n"
-        "Leave that to them; you will be told when it has ended."
-    )
+    agent = f"your sub-agent {path} ({profile})"
+    what = f"has taken over {agent}." if task == WITH_PERSON else f"has continued {agent} and told it: {_line(task)}"
+    return f"{NOTE} The user {what}\nLeave that to them; you will be told when it has ended."
 
 
 def steered(path: str, profile: str, text: str) -> str:

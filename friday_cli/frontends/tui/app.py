@@ -201,10 +201,9 @@ class FridayApp(App[int]):
         if covers and panel.has_focus_within:  # it lies over the chat like a dialog
             chat.body.leave_panel()
         elif self.input.run_stop.possible:
-            self.input.run_stop.stop()
+            self.services.say_note(self.input.run_stop.stop())
             chat.composer.aim_at_main()
             chat.composer.area.focus()
-            self.services.say_note("Stopped.")
         elif left_mode:
             pass
         elif panel.has_focus_within:
@@ -226,9 +225,9 @@ class FridayApp(App[int]):
             self.run_worker(self.services.copy_text(text))
             self.screen.clear_selection()
         if self.input.run_stop.possible:
-            self.input.run_stop.stop()
+            stopped = self.input.run_stop.stop()
             self.services.presses.again("quit")  # the next one quits
-            self.services.say_note("Stopped. Press Ctrl+C again to quit.")
+            self.services.say_note(f"{stopped} Press Ctrl+C again to quit.")
         elif text:
             pass
         elif composer.text:

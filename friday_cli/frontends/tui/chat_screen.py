@@ -13,6 +13,8 @@ from textual.events import Click, Key, Resize
 from textual.screen import Screen
 from textual.widgets._toast import ToastRack
 
+from friday_cli.core.protocol.events import QuestionAsked
+
 from .chat_body import ChatBody
 from .chat_services import ChatServices
 from .first_screen import FirstScreen
@@ -24,7 +26,7 @@ from .status_text import Place
 from .widgets import WIDE
 from .widgets.agent_block import make_block
 from .widgets.blocks import RenderContext
-from .widgets.chat_request import AskAnswered
+from .widgets.chat_request import AskAnswered, ExplanationWanted
 from .widgets.completer import Suggest
 from .widgets.composer import Composer
 from .widgets.status_bar import StatusLine
@@ -161,10 +163,12 @@ class ChatScreen(Screen[None]):
     def on_descendant_focus(self) -> None:
         if not self.ready:
             return
-        brief = self.place in ("tree", "child", "whole", "chat", "marking")
-        if self.approval.has_class("brief") and not brief:
-            self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
-        self.approval.set_class(brief, "brief")
+        approval, brief = self.approval, self.place in ("tree", "child", "whole", "chat", "marking")
+        if brief != approval.has_class("brief"):
+            approval.set_class(brief, "brief")
+            approval.on_resize()
+            if not brief:
+                approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
         self._services.schedule_refresh()
 
     def on_key(self, event: Key) -> None:
@@ -221,6 +225,8 @@ class ChatScreen(Screen[None]):
             focused = self.focused
             self.find_bar.add(focused if isinstance(focused, Transcript) else self.body.transcript, message.text)
             return
+        if message.text == "?" and _explain_request(self):
+            return
         self.composer.area.focus()
         if message.text == "\r":
             self.composer.send()
@@ -236,6 +242,17 @@ class ChatScreen(Screen[None]):
     async def on_welcome_chosen(self) -> None:
         await self.show_welcome(False)
         self.composer.area.focus()
+
+
+def _explain_request(chat: ChatScreen) -> bool:
+    """Explain the permission request that is open beside what somebody looks at; False if there is none."""
+    approval = chat.approval
+    ask = chat.body.context.state.asks.get(approval.asked)
+    if ask is None or isinstance(ask.event, QuestionAsked) or chat.focused is approval or chat.composer.text:
+        return False
+    approval.focus()
+    approval.post_message(ExplanationWanted(approval.asked))
+    return True
 
 
 def _laid_out(chat: ChatScreen) -> None:

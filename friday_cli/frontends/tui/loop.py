@@ -98,11 +98,9 @@ class PromptLoop:
         self._task = asyncio.get_running_loop().create_task(self._run(plan), name="loop")
         self._task.add_done_callback(lambda task: self._on_change())
 
-    def stop(self) -> None:
-        """End it; the round that runs is not stopped."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            self._tell("The loop is stopped.")
+    def stop(self) -> bool:
+        """End it; the round that runs is not stopped. False if there is none."""
+        return self._task is not None and self._task.cancel()
 
     async def _run(self, plan: LoopPlan) -> None:
         try:

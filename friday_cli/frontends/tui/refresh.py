@@ -110,7 +110,7 @@ class ScreenRefresher:
         self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
         if controller.working and self._root_ended:
             self._schedule_in(BEAT_S)  # its last event comes a moment before the session is idle
-        elif any(a.waits_for_network or not a.status.startswith("waiting") for a in controller.state.working):
+        elif controller.state.moves:
             self._schedule_in(CLOCK_S)
 
     def _follow_asks(self) -> None:

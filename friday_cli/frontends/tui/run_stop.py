@@ -22,14 +22,16 @@ class RunStop:
         """Whether something runs that the user has not stopped yet."""
         return self._shell.running or self._controller.loop.running or (self._controller.working and not self._stopping)
 
-    def stop(self) -> None:
-        """Stop all of it. The queue goes back into the prompt."""
+    def stop(self) -> str:
+        """Stop all of it, and say what was stopped. The queue goes back into the prompt."""
         self._chat.composer.take_back_queue()
         self._shell.stop()
-        self._controller.loop.stop()
+        text = "The loop is stopped." if self._controller.loop.stop() else "Stopped."
         if self._controller.working:
             self._stopping, self._behind_run = True, False
             self._services.app.run_worker(self._controller.interrupt())
+        self._services.presses.forget()
+        return text
 
     def on_queued(self) -> None:
         """A message was put into the queue."""

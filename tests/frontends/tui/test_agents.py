@@ -155,6 +155,15 @@ async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_pres
         assert not chat.state.agents["a.1"].ended
 
 
+async def test_a_stop_takes_back_the_note_about_hiding_the_pane(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "a.1" in chat.state.agents)
+        await chat.press("ctrl+t", "ctrl+t", shows="still running")
+        await chat.press("ctrl+c", shows="Press Ctrl+C again to quit.")
+        assert "still running" not in chat.frame
+
+
 async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.app.input.use_theme("ansi-dark")

@@ -33,11 +33,11 @@ async def test_hits_are_counted_and_gone_to_one_by_one_also_over_two_rows(tmp_pa
         await chat.ask("two")
         await chat.press("ctrl+f")
         await chat.type("apple", shows="3 matches")
+        await chat.press("enter", shows="3 of 3")
         await chat.press("enter", shows="1 of 3")
         chat.has("An older answer")
         await chat.press("enter", shows="2 of 3")
-        await chat.press("enter", shows="3 of 3")
-        await chat.press("enter", shows="1 of 3")
+        await chat.press("up", shows="1 of 3")
         await chat.press("up", shows="3 of 3")
         await chat.press("escape", "ctrl+f")
         await chat.type("it goes on in the next", shows="1 match")
@@ -45,6 +45,17 @@ async def test_hits_are_counted_and_gone_to_one_by_one_also_over_two_rows(tmp_pa
         chat.has("# a comment that is wider")
         await chat.press("escape", "ctrl+f")
         await chat.type("pear", shows="no match")
+
+
+async def test_a_search_begins_with_the_last_hit_that_is_not_below_the_screen(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": f"apple {n}\n\n" + "word\n\n" * 30} for n in range(3)]}) as chat:
+        for text in ("one", "two", "three"):
+            await chat.ask(text)
+        chat.log.focus()
+        await chat.press("home")
+        await chat.until(lambda: "apple 0" in chat.frame)
+        chat.composer.area.focus()
+        await chat.say("/find apple", shows="1 of 3")
 
 
 async def test_after_a_search_the_keys_belong_to_what_had_them_before(tmp_path: Path) -> None:

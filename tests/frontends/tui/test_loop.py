@@ -91,7 +91,10 @@ async def test_a_loop_ends_at_its_rounds_and_by_escape(tmp_path: Path) -> None:
         await chat.say("/loop 1h look")
         await chat.until(lambda: chat.state.root is not None and chat.state.root.run == 3 and chat.state.root.ended)
         assert chat.app.controller.loop.running
+        await chat.press("escape", shows="The loop is stopped.")
+        assert "Stopped." not in chat.frame
+        assert not chat.app.controller.loop.running
         await chat.press("escape")
-        await chat.until(lambda: not chat.app.controller.loop.running)
+        await chat.say("/loop stop", shows="There is no loop.")
         assert chat.state.root is not None
         assert chat.state.root.run == 3

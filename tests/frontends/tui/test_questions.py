@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.frontends.tui.widgets import approval_panel
-from tests.frontends.tui.chat import does, opened
+from tests.frontends.tui.chat import delegates, does, opened
 from tests.frontends.tui.test_asking import asked, no_grace
 
 __all__ = ["no_grace"]
@@ -155,6 +155,27 @@ async def test_words_of_program_text_are_not_explained_as_files(tmp_path: Path, 
         chat.has("changes b.txt", "only its program text tells")
         assert chat.frame.count("program text") == 1
         assert not re.search(r"(reads|changes) .*(import|path|calc)", chat.frame)
+
+
+async def test_the_name_of_a_module_is_not_explained_as_a_file(tmp_path: Path, no_grace: None) -> None:
+    command = "python3 -m pytest -q tests/test_a.py"
+    async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "F."}]}, size=(100, 40)) as chat:
+        await asked(chat, say="go")
+        await chat.press("question_mark", shows="What it reaches")
+        chat.has("reads tests/test_a.py", "only its program text tells")
+
+
+async def test_a_question_mark_in_the_tree_explains_the_open_question(tmp_path: Path) -> None:
+    agents = {"a": [delegates("first"), {"text": "F."}], "a.1": [does("bash", command="make all"), {"text": "R."}]}
+    async with opened(tmp_path, agents, size=(80, 24)) as chat:
+        await chat.say("go", shows="make all")
+        await chat.press("ctrl+t", shows="Enter opens")
+        chat.has("1 Yes", "No, and say why")
+        await chat.press("question_mark", shows="What it reaches")
+        assert not chat.composer.text
+        await chat.press("escape")
+        await chat.until(lambda: "What it reaches" not in chat.frame)
+        assert chat.state.asks, "Esc closes the explanation only"
 
 
 async def test_what_a_rule_lets_through_stands_in_the_question(tmp_path: Path, no_grace: None) -> None:

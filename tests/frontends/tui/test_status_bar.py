@@ -94,6 +94,10 @@ async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_
         assert "1 needs you · 1 agent at work" in line
         facts = StatusFacts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc stops")
         assert draw_line(facts, Styles.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")
+        demo = StatusFacts(
+            mode="ask", asks=1, waiting=1, badge="demo: scripted, no AI model", hint="? explains · Tab: prompt"
+        )
+        assert draw_line(demo, Styles.of(chat.app), 60).plain.endswith(" 1 needs you  ? explains")
 
 
 async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:

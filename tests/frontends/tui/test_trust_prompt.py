@@ -11,7 +11,7 @@ from friday_cli.extensions import trust
 from tests.frontends.tui.chat import opened
 from tests.frontends.tui.terminal_fixture import ON, Terminal
 
-QUESTION = b"[q] quit > "
+QUESTION = b"q (quit), then Enter > "
 AGENT = "---\nname: helper\ndescription: lends a hand\nallowedTools: [read_file{more}]\n---\nYou help.\n"
 
 
@@ -50,7 +50,7 @@ def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_u
         ):
             assert words in terminal.out
         terminal.type(b"maybe\r")
-        terminal.until(b"Type t, i, n or q", QUESTION, after=b"maybe")
+        terminal.until(b"none of these letters", QUESTION, after=b"maybe")
         assert trust.is_trusted(project).state == "new"
         terminal.type(b"t\r", until=b"demo: scripted")
         assert trust.is_trusted(project).ok

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from friday_cli.core.permissions.decision import Mode
-from tests.frontends.tui.chat import does, opened
+from tests.frontends.tui.chat import delegates, does, opened
+from tests.frontends.tui.test_asking import no_grace
+
+__all__ = ["no_grace"]
 
 STEPS = [
     ("Read the parser", "done"),
@@ -33,6 +36,16 @@ async def test_one_line_says_what_it_does_for_how_long_and_what_stops_it(tmp_pat
         await chat.idle()
         assert "✶" not in chat.frame
         assert "○ Step 3" not in chat.frame
+
+
+async def test_the_line_has_no_seconds_while_all_wait_for_a_person(tmp_path: Path, no_grace: None) -> None:
+    ask = does("ask_user", question="Which?", choices=["left", "right"])
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.1": [ask, SLOW]}
+    async with opened(tmp_path, agents, size=(90, 24)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: re.search(r"✶ waits for a\.1 · (~\S+ tok · )?Esc stops", chat.frame))
+        await chat.press("enter")
+        await chat.until(lambda: re.search(r"✶ waits for a\.1 · \d.* s · .*Esc stops", chat.frame))
 
 
 PRINTS: dict[str, tuple[str, list[str], list[str]]] = {

@@ -165,7 +165,7 @@ async def _loop(chat: CommandContext, rest: str) -> None:
     from ..loop import read_plan
 
     if rest == "stop":
-        chat.controller.loop.stop()
+        chat.say_note("The loop is stopped." if chat.controller.loop.stop() else "There is no loop.")
         return
     chat.controller.require_session()
     chat.controller.loop.start(read_plan(rest))

@@ -10,7 +10,7 @@ AGAIN_S = 1.5
 
 
 class DoublePress:
-    """Remembers the last press. `on_second` is called when a press is the second one."""
+    """Remembers the last press. `on_second` is called when a press is the second one, or is forgotten."""
 
     def __init__(self, on_second: Callable[[], object] | None = None) -> None:
         self._on_second = on_second
@@ -26,3 +26,9 @@ class DoublePress:
             if self._on_second is not None:
                 self._on_second()
         return second
+
+    def forget(self) -> None:
+        """Forget the last press, and take back what was said about a second one."""
+        if self._last[0] and self._on_second is not None:
+            self._on_second()
+        self._last = ("", 0.0)

@@ -14,7 +14,7 @@ from friday_cli.extensions import trust, trust_review
 
 Word = Literal["trust", "information", "not now", "quit"]
 _WORDS: dict[str, Word] = {key: word for word in get_args(Word) for key in (word[0], word)}
-KEYS = "[t] trust it  [i] information only  [n] not now  [q] quit >"
+KEYS = "Type t, i, n or q (quit), then Enter >"
 _CHOICES = (
     ("[t] trust it: ", "Friday uses all of this. When one of these files changes, it asks again."),
     (
@@ -91,6 +91,6 @@ def _answer() -> Word:
                 return "quit"
             if word := _WORDS.get(typed.strip().lower()):
                 return word
-            print("Type t, i, n or q, then Enter.")
+            print("That is none of these letters.")
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -24,9 +24,10 @@ from .blocks import RenderContext
 from .chat_request import AskAnswered, EditorWanted, ExplanationWanted
 from .transcript_messages import TextTyped
 
-LOW, MIN_BODY, MAX_BODY = 26, 2, 12
-"""Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible; most rows
-of one that is neither a change of a file nor an explanation."""
+LOW, LOWEST, MIN_BODY, MAX_BODY = 26, 22, 2, 12
+"""Rows below which a screen is low, and the panel may take more of it; below which the panel shows only its head while somebody
+looks at something else; rows of the request that are always visible; most rows of one that is neither a change of a file nor an
+explanation."""
 ROWS_LEFT = 6
 """Rows that the panel leaves in any case: one of the transcript, the strip, the prompt of one line and the status line."""
 GRACE_S = 0.5
@@ -60,8 +61,10 @@ class PanelRows:
 
     def divide(self, panel: Approval) -> None:
         """Divide them anew, after one of the parts or the screen has changed."""
-        height = panel.screen.size.height
-        most = min(height * (70 if height < LOW else 60) // 100, height - panel.rows_left)
+        height, brief = panel.screen.size.height, panel.has_class("brief")
+        self._body.display = self._choices.display = not (brief and height < LOWEST)
+        share = 60 if height >= LOW else 40 if brief else 70
+        most = min(height * share // 100, height - panel.rows_left)
         available = most - 2 - self._head.rows - bool(self._field.display)
         choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices

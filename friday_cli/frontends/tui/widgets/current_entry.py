@@ -95,14 +95,20 @@ class CurrentEntry:
         return [(index, hit) for index, count in enumerate(counts) for hit in range(count)]
 
     def find_next(self, by: int = 1) -> None:
-        """Go to the next (1) or the previous (-1) hit, and tell `on_found`."""
+        """Go to the next (1) or the previous (-1) hit, and tell `on_found`. Without a current entry, go to the last hit that is
+        not below the screen."""
         hits = self._hits()
         if not hits:
             return
-        before = self.index if self.index is not None else (-1 if by > 0 else len(self._blocks))
-        here = before, self._hit
-        further = [number for number, hit in enumerate(hits) if (hit > here if by > 0 else hit < here)]
-        number = further[0 if by > 0 else -1] if further else 0 if by > 0 else len(hits) - 1
+        if self.index is None:
+            position = self._position
+            last = min(position.top + position.size.height, position.blocks.total) - 1
+            seen = position.blocks.at(max(last, 0))[0]
+            number = max(sum(hit[0] <= seen for hit in hits) - 1, 0)
+        else:
+            here = self.index, self._hit
+            further = [number for number, hit in enumerate(hits) if (hit > here if by > 0 else hit < here)]
+            number = further[0 if by > 0 else -1] if further else 0 if by > 0 else len(hits) - 1
         index, self._hit = hits[number]
         block, width = self._blocks[index], max(self._position.size.width - 1, 1)
         if len(self.pieces(block.strips(width))) <= self._hit:

@@ -78,11 +78,12 @@ def draw_line(facts: StatusFacts, styles: Styles, width: int) -> Text:
     add(facts.offline, styles.warn)
     if facts.compacting:
         add("compacting", styles.accent)
+    required = len(parts)
     if facts.running or facts.waiting:
         agents = f"{pluralize(facts.running, 'agent')} at work" if facts.running else ""
         agents += ("" if not agents else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
         add(agents, styles.accent)
-    required = len(parts)
+        required += not facts.asks  # the keys of a question tell more than who waits for it
     add(facts.cost)
     if facts.context is not None:
         style = styles.dim if facts.context < 0.7 else styles.warn if facts.context < 0.85 else styles.error

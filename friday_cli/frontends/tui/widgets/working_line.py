@@ -51,7 +51,8 @@ class WorkingLine(Static):
         what = "waits for you" if root.asks else activity_text(context.state, root, context.now())
         used = context.state.usage_of(root.path)
         new = max(used.billed - self._before.billed, 0)
-        parts = [seconds(max(context.now() - root.asked_at, 0.0))]
+        # while all wait for a person no clock runs here: seconds would stand still
+        parts = [seconds(max(context.now() - root.asked_at, 0.0))] if context.state.moves else []
         parts += [f"{tokens(Usage(output=new, estimated=used.estimated))} tok"] if new else []
         text = Text("✶ ", style=styles.accent)
         text.append(sanitize_line(what, 200), style=styles.text)
