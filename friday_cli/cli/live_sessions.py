@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,7 +93,9 @@ def screen(*, everything: bool = False, here: bool = False) -> None:
             print(OLD_TITLE, end="", flush=True)
         if not chosen:
             break
-        subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False)
+        if subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False).returncode:
+            with suppress(EOFError, KeyboardInterrupt):  # the list would hide what it said
+                input("Press Enter for the list. ")
         first = rows()
 
 

@@ -36,6 +36,8 @@ WIDE = 110
 """Columns from which a row has the agents at work and the cost."""
 PEEKED = 10
 """Lines of the conversation that a peek shows."""
+AGAIN_S = 5.0
+"""Seconds for the second x, as long as the note about it is shown."""
 GRACE_S = 0.5
 """Seconds after which a question that appears can be answered: a key may have been meant for what was there before."""
 Read = Callable[[], list[FleetRow]]
@@ -92,7 +94,9 @@ class FleetApp(App[str]):
         self._read, self._actions = read, actions
         self._all = list(first)
         self._rows: list[FleetRow] = []
-        self._chosen, self._asked, self._query = chosen, "", ""
+        self._chosen, self._query = chosen, ""
+        self._asked_at = -AGAIN_S
+        """When a first x asked for a second one for the chosen session."""
         self._shows_ended = True
         self._peeked = ""
         """The lines of the chosen session; "" without a peek."""
@@ -184,7 +188,7 @@ class FleetApp(App[str]):
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._chosen != event.option.id:
-            self._chosen, self._peeked = event.option.id or "", ""
+            self._chosen, self._peeked, self._asked_at = event.option.id or "", "", -AGAIN_S
         self._describe()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -253,8 +257,8 @@ class FleetApp(App[str]):
         row = self._row()
         if row is None or row.pid is None:
             return
-        if self._asked != row.id:
-            self._asked = row.id
+        if time.monotonic() - self._asked_at >= AGAIN_S:
+            self._asked_at = time.monotonic()
             self.notify(
                 f"Press x again to stop {row.id[:8]} with {pluralize(row.at_work, 'agent')} at work.", markup=False
             )

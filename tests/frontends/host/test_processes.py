@@ -113,6 +113,20 @@ def test_what_cannot_begin_says_why(harness: Harness, words: tuple[str, ...], er
     assert error in friday(*words, cwd=harness.project, code=2)
 
 
+def test_the_list_does_not_hide_why_a_session_cannot_be_opened(harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    friday("ask", "-m", "demo", "hello", cwd=tmp_path / "other")
+    (tmp_path / "other").rmdir()
+    with Terminal(harness.project, "agents") as terminal:
+        terminal.until(b"0 agents at work")
+        terminal.type(b"\r", until=b"Press Enter for the list.")
+        assert f"friday: {tmp_path / 'other'} is not a folder." in terminal.out.decode()
+        terminal.type(b"\r")
+        terminal.until(b"0 agents at work", after=b"Press Enter")
+        terminal.type(b"q")
+        assert terminal.end() == 0
+
+
 def test_a_terminal_that_attaches_to_nothing_says_why(harness: Harness) -> None:
     with Terminal(harness.project, "attach", "abcdef") as terminal:
         terminal.until(b"friday: ")

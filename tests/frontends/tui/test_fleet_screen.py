@@ -81,6 +81,7 @@ CASES = [
     (["N", *"go", "enter"], [("start", "/p/one", "go")]),
     (["slash", *"two", "enter", "x", "x"], [("stop", "3")]),
     (["x"], []),
+    (["x", "down", "up", "x"], []),
 ]
 
 
@@ -98,6 +99,17 @@ async def test_keys_do_what_they_say(
             await pilot.press(key)
             await pilot.pause()
         await until(lambda: actions.done == done)
+
+
+async def test_an_x_long_after_the_note_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_screen, "AGAIN_S", 0.0)
+    actions = Actions()
+    app = FleetApp(lambda: [WORKS], actions)
+    async with app.run_test() as pilot:
+        await until(lambda: "build it" in frame(app))
+        await pilot.press("x", "x")
+        await until(lambda: said(app).count("Press x again to stop 33333333") == 2)
+    assert actions.done == []
 
 
 async def test_what_is_not_wholly_shown_is_not_allowed_here(monkeypatch: pytest.MonkeyPatch) -> None:
