@@ -17,7 +17,7 @@ from friday_cli.store import locks
 from friday_cli.store.listing import list_sessions, run_query, short_ids
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
-from friday_cli.system.other_machine import typed
+from friday_cli.system.other_machine import starts_one, typed
 from friday_cli.system.paths import existing_store_path, store_path, text_of, with_tilde, working_folder
 
 from . import output
@@ -74,7 +74,7 @@ def _found(prefix: str) -> SessionRow:
         return rows[0]
     if prefix:
         raise UsageError(f"Session {prefix} has not begun yet.")
-    raise UsageError("There is no session yet.", hint='Start one: friday ask -b "TASK".')
+    raise UsageError("There is no session yet.", hint=f"Start one: {starts_one()}")
 
 
 def screen(*, everything: bool = False, here: bool = False) -> None:
@@ -105,7 +105,7 @@ def show_all(*, as_json: bool, everything: bool, here: bool) -> None:
         screen(everything=everything, here=here)
         return
     rows = read(everything=everything, here=here)
-    if output.has_table(rows, as_json=as_json, none='no sessions. Start one: friday ask -b "TASK".'):
+    if output.has_table(rows, as_json=as_json, none=f"no sessions. Start one: {starts_one()}"):
         show(rows)
 
 

@@ -9,6 +9,12 @@ REACHED_AS = "FRIDAY_REACHED_AS"
 """The variable in which the other machine's Friday says by which name it reached this one."""
 
 
+def starts_one() -> str:
+    """How a person begins a session on this machine from where they are; `friday ask` itself goes to no other one."""
+    host, command = os.environ.get(REACHED_AS, ""), 'friday ask -b "TASK"'
+    return f"ssh {shlex.quote(host)} 'cd FOLDER && {command}'" if host else command
+
+
 def typed(command: str) -> str:
     """A command of `friday agents` or `friday attach`, as the person has to type it where they are."""
     host = os.environ.get(REACHED_AS, "")

@@ -21,6 +21,7 @@ from friday_cli.core.protocol.format import is_demo, pluralize
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.session.fleet import FleetRow, OpenQuestion
+from friday_cli.system.other_machine import starts_one
 from friday_cli.system.paths import with_tilde
 
 from .notifications import TerminalSignals
@@ -180,7 +181,7 @@ class FleetApp(App[str]):
         shown = (row.id, row.questions[0].id) if row is not None and row.questions else ("", "")
         if shown != self._question:
             self._question, self._since = shown, time.monotonic()
-        text = 'No sessions. n starts one, or: friday ask -b "TASK"' if row is None else _about(row)
+        text = f"No sessions. n starts one, or: {starts_one()}" if row is None else _about(row)
         if self._all and row is None:
             hidden = self.query_one(OptionList).option_count
             text = "All of them have ended; e shows them." if hidden else "No session matches."

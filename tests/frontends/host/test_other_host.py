@@ -55,6 +55,10 @@ def test_the_command_goes_through_ssh_as_it_is(ssh: Path, words: tuple[str, ...]
 def test_what_the_other_machine_names_can_be_typed_here(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its Friday knows by which name the person reaches it."""
     monkeypatch.setenv("FRIDAY_REACHED_AS", "my box")
+    starts = """Start one: ssh 'my box' 'cd FOLDER && friday ask -b "TASK"'"""
+    assert starts in friday(harness.project, "agents").stderr
+    with Terminal(harness.project, "attach") as terminal:
+        terminal.until(starts.encode())
     model = scripted(harness.project, {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]})
     begun = friday(harness.project, "ask", "-b", "-m", model, "make it").stdout
     for command in ("attach ", "agents logs ", "agents stop "):
