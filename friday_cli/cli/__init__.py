@@ -172,9 +172,10 @@ def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
     if argv and len(argv[0].split()) > 1:
         text += ' To send a prompt, use: friday ask "PROMPT".'
     elif command == "friday" and text.startswith("No such command"):
-        from shlex import quote  # only for this message
+        from shlex import join  # only for this message
 
-        text += f" To begin the chat with it: friday -i {quote(argv[0])}."
+        at = next((at for at, word in enumerate(argv) if f"No such command {word!r}" in text), 0)
+        text += f" To begin the chat with it: {join(['friday', *argv[:at], '-i', ' '.join(argv[at:])])}."
     elif argv[:1] == ["ask"] and "'-r' requires" in text:
         text += " `friday sessions list` shows them; -c takes the last one."
     elif argv[:1] in (["ask"], ["demo"]) and "unexpected extra argument" in text:

@@ -24,7 +24,7 @@ from friday_cli.extensions.hooks.claude_names import matched_names
 from friday_cli.extensions.hooks.hook import EVENTS, Hook
 from friday_cli.extensions.hooks.samples import sample, subjects_of
 from friday_cli.session.sandbox import sandbox_policy
-from friday_cli.system.paths import cache_dir, with_tilde, working_folder
+from friday_cli.system.paths import cache_dir, config_dir, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.sandbox.detect import detect_sandbox
@@ -51,7 +51,8 @@ def list_(as_json: bool = JSON) -> None:
         rows = [(hook.event, hook.matcher or "*", hook.name, hook.source, with_tilde(hook.file)) for hook in hooks]
         show_table(("EVENT", "MATCHER", "COMMAND", "WHOSE", "FILE"), rows, wide=("COMMAND", "FILE"))
     elif not problems:
-        remark("no hooks; docs/hooks.md shows how to write one")
+        file = with_tilde(config_dir() / "hooks.json")
+        remark(f"no hooks; they are written in {file}, which `friday config schema hooks` describes")
     if not context.trust_status.ok and not context.trust_status.files.keys().isdisjoint([".friday/hooks.json"]):
         remark("the hooks of this project are not used: it is not trusted (`friday trust`)")
     for problem in problems:

@@ -71,7 +71,9 @@ def list_(as_json: bool = JSON, trust: bool = _TRUST) -> None:
     elif rows:
         output.show_table(_TITLES, [tuple(row.values()) for row in rows.values()], wide=("FILES", "WHERE"))
     else:
-        output.remark("no known language server handles the files here; lsp.json can add others (docs/lsp.md)")
+        output.remark(
+            "no known language server handles the files here; lsp.json can add others (`friday config schema lsp` describes it)"
+        )
     for problem in table.problems:
         output.remark(problem)
     if any(row["state"] == "not trusted" for row in rows.values()):

@@ -107,7 +107,7 @@ def load_suite(named: str) -> Suite:
         return Suite(path.stem, path.resolve().parent, _of_lines(path))
     raise UsageError(
         f"There is no suite {named}.",
-        hint=f"Name a folder with NAME/task.toml files, a JSONL file, or {SAMPLE!r}; docs/eval.md shows how to write one.",
+        hint=f"Name a folder with NAME/task.toml files, a JSONL file, or {SAMPLE!r}; `friday eval from-git` makes one of commits.",
     )
 
 

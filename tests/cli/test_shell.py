@@ -105,6 +105,7 @@ def test_version(console: Console) -> None:
 
 @pytest.mark.parametrize(("argv", "words"), [
     (("nope",), "No such command 'nope'. To begin the chat with it: friday -i nope. See `friday --help`."),
+    (("-m", "demo", "mend", "the tests"), "To begin the chat with it: friday -m demo -i 'mend the tests'."),
     (("-m", "nope/x", "ask", "hi"), "--model before a command is for the chat. Write it after the command, where `friday ask --help` lists it."),
     (("ask", "-r"), "Option '-r' requires an argument. `friday sessions list` shows them; -c takes the last one."),
     (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),

@@ -128,6 +128,7 @@ async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> No
     steps = [{"text": "Read it", "status": "done"}, {"text": "Change it", "status": "active"}, {"text": "Test it"}]
     async with opened(tmp_path, {"a": [does("todo", items=steps), {"text": "Planned."}]}, size=(60, 40)) as chat:
         await chat.say("/hooks", shows="There are no hooks.")
+        chat.has('{"hooks": {"PreToolUse": [', "friday config schema hooks")
         await chat.say("/todo", shows="There is no list of steps.")
         await chat.ask("plan it")
         for typed, shown in {

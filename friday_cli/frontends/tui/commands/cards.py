@@ -9,7 +9,7 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
 from friday_cli.core.tool_catalog import TODO
 from friday_cli.session import lists
-from friday_cli.system.paths import with_tilde
+from friday_cli.system.paths import config_dir, with_tilde
 from friday_cli.view import SessionView, ToolRun
 
 from .command_output import code, table
@@ -84,7 +84,14 @@ async def _servers(session: SessionPort | None) -> str:
 def hooks_card(hooks: Sequence[Hook], problems: Sequence[str]) -> str:
     """The hooks in the order in which their answers are composed."""
     if not hooks and not problems:
-        return "There are no hooks. They are programs that run before or after what agents do; docs/hooks.md shows how to write one."
+        return f"""\
+There are no hooks. They are programs that run before or after what agents do. Yours are in {code(with_tilde(config_dir() / "hooks.json"), 200)}:
+
+```json
+{{"hooks": {{"PreToolUse": [{{"matcher": "bash", "hooks": [{{"type": "command", "command": "./guard.sh"}}]}}]}}}}
+```
+
+Exit code 2 refuses the call. `friday hooks test EVENT` tries them, `friday config schema hooks` describes the file."""
     rows = [
         (
             f"{hook.event} {code(hook.matcher, 60)}",

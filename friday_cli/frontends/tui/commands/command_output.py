@@ -70,7 +70,7 @@ def code(text: str, limit: int = 120) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; cells are made by `code` or are fixed texts."""
-    body = ["| " + " | ".join(cell.replace("|", "¦") for cell in row) + " |" for row in rows]
+    body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *body])
 
 
