@@ -43,15 +43,7 @@ SCHEMAS = {
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `config`."""
     negative_numbers = {"ignore_unknown_options": True}  # -1 is a value, not an option
-    commands = {
-        "path": path,
-        "show": show,
-        "get": get,
-        "set": set_,
-        "unset": unset,
-        "edit": edit,
-        "schema": schema,
-    }
+    commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset, "edit": edit, "schema": schema}
     add_family(app, "config", about, commands, set={"context_settings": negative_numbers})
 
 

@@ -157,14 +157,7 @@ def _compare(old: Record, new: Record, path: str, before: int) -> None:
         cost = None if used.cost_usd is None or since.cost_usd is None else used.cost_usd - since.cost_usd
         turns = _turns(record.envelopes, path) - _turns([e for e in old.envelopes if (e.seq or 0) < before], path)
         rows.append(
-            (
-                title,
-                agent.model,
-                agent.status,
-                str(turns),
-                f"{used.billed - since.billed:,}",
-                price(agent.model, cost),
-            )
+            (title, agent.model, agent.status, str(turns), f"{used.billed - since.billed:,}", price(agent.model, cost))
         )
         results.append(agent.end.text if agent.end is not None else "")
     show_table(("SESSION", "MODEL", "STATUS", "TURNS", "TOKENS", "COST"), rows, right=("TURNS", "TOKENS", "COST"))

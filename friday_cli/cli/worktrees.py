@@ -41,10 +41,7 @@ _ID = typer.Argument(
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `worktrees`."""
     add_family(
-        app,
-        "worktrees",
-        about,
-        {"list": list_, "show": show, "apply": apply, "discard": discard, "clean": clean},
+        app, "worktrees", about, {"list": list_, "show": show, "apply": apply, "discard": discard, "clean": clean}
     )
 
 

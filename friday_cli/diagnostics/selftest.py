@@ -102,7 +102,7 @@ _ENDLESS: dict[str, Any] = {
                         {"profile": "reader", "task": "think without end"},
                     ],
                 ),
-            ),
+            )
         ],
         "a.1": [_turn((10, 1), "", _call("bash", command="echo $$ > pid.txt; exec sleep 300"))],
         "a.2": [{"text": "never sent", "delay_s": 300}],

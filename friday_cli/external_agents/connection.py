@@ -72,14 +72,7 @@ class AcpConnection:
         told: Callable[[str, dict[str, Any]], None],
     ) -> None:
         self.server, self._name = server, name
-        self._rpc = RpcConnection(
-            server,
-            _MessageLines(),
-            AGENT_CLIENT,
-            handle=asked,
-            told=told,
-            report_defect=_defect,
-        )
+        self._rpc = RpcConnection(server, _MessageLines(), AGENT_CLIENT, handle=asked, told=told, report_defect=_defect)
         self._problem = ""
         self._tasks = [asyncio.create_task(self._serve()), asyncio.create_task(self._until_exit())]
         self.ended = asyncio.Event()

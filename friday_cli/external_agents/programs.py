@@ -66,12 +66,7 @@ _CODEX_METERED = {
     "model": "{model}",
     "model_provider": "friday",
     "model_providers": {
-        "friday": {
-            "name": "friday",
-            "base_url": "{url}/v1",
-            "env_key": "FRIDAY_METER_TOKEN",
-            "wire_api": "responses",
-        }
+        "friday": {"name": "friday", "base_url": "{url}/v1", "env_key": "FRIDAY_METER_TOKEN", "wire_api": "responses"}
     },
 }
 _BY_WIRE: dict[Wire, dict[str, str]] = {
@@ -106,12 +101,7 @@ PROGRAMS: dict[str, KnownProgram] = {
         login_folder=("CODEX_HOME", ".codex"),
     ),
     "gemini": KnownProgram(
-        ("gemini", "--acp"),
-        "@google/gemini-cli",
-        "gemini",
-        "default",
-        metered=_BY_WIRE["gemini"],
-        node=20,
+        ("gemini", "--acp"), "@google/gemini-cli", "gemini", "default", metered=_BY_WIRE["gemini"], node=20
     ),
     "opencode": KnownProgram(
         ("opencode", "acp"),

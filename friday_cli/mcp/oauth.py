@@ -246,9 +246,7 @@ class ServerAuth(OAuthClientProvider):
             self.context.client_info = None  # register again, for this port
         if self._fixed_client and self.context.client_info is None:
             self.context.client_info = OAuthClientInformationFull(
-                client_id=self._fixed_client,
-                token_endpoint_auth_method="none",
-                redirect_uris=redirect_uris,
+                client_id=self._fixed_client, token_endpoint_auth_method="none", redirect_uris=redirect_uris
             )
 
     def _with_scope(self, response: httpx2.Response) -> httpx2.Response:

@@ -290,11 +290,7 @@ def result_type(command: Command[Any]) -> Any:
 
     from .context_size import ContextSize
 
-    named = {
-        "list[SubAgentRow]": list[SubAgentRow],
-        "list[ServerRow]": list[ServerRow],
-        "ContextSize": ContextSize,
-    }
+    named = {"list[SubAgentRow]": list[SubAgentRow], "list[ServerRow]": list[ServerRow], "ContextSize": ContextSize}
     (found,) = type(command).__orig_bases__[0].__args__  # type: ignore[attr-defined]
     return named.get(getattr(found, "__forward_arg__", ""), found)
 

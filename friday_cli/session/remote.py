@@ -15,13 +15,7 @@ from friday_cli.core.eventlog.log import AT_ONCE
 from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.jsonrpc.connection import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    ConnectionEnded,
-    RpcConnection,
-    RpcError,
-)
+from friday_cli.jsonrpc.connection import INVALID_PARAMS, METHOD_NOT_FOUND, ConnectionEnded, RpcConnection, RpcError
 from friday_cli.jsonrpc.framing import FramingError, Lines
 from friday_cli.store.listing import last_event, run_query
 from friday_cli.store.store import Store

@@ -65,14 +65,8 @@ class BashArguments(ToolArguments, frozen=True):
         "timeout_seconds": "timeout_s", "timeout_secs": "timeout_s",
     }  # fmt: skip
     command: Annotated[str, Meta(min_length=1)]
-    timeout_s: Annotated[
-        Annotated[float, Meta(ge=1)] | None,
-        Meta(description="Seconds until it is stopped."),
-    ] = None
-    background: Annotated[
-        bool,
-        Meta(description="Return at once, keep it running."),
-    ] = False
+    timeout_s: Annotated[Annotated[float, Meta(ge=1)] | None, Meta(description="Seconds until it is stopped.")] = None
+    background: Annotated[bool, Meta(description="Return at once, keep it running.")] = False
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -107,10 +101,7 @@ class SandboxedBashArguments(BashArguments, frozen=True):
     }
 
     network: Annotated[bool, Meta(description="With network, in the sandbox.")] = False
-    outside: Annotated[
-        bool,
-        Meta(description="Outside the sandbox, only after a call failed because of it."),
-    ] = False
+    outside: Annotated[bool, Meta(description="Outside the sandbox, only after a call failed because of it.")] = False
     reason: Annotated[
         str, Meta(description="Why network or outside, for the user, who must approve it.", max_length=300)
     ] = ""

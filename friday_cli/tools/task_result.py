@@ -36,8 +36,7 @@ class TaskResultArguments(ToolArguments, frozen=True):
         Meta(description="error if the task could not be done; then `result` says why and what was done."),
     ] = "success"
     findings: Annotated[
-        list[FindingArgument],
-        Meta(max_length=50, description="The claims of the answer, each with its evidence."),
+        list[FindingArgument], Meta(max_length=50, description="The claims of the answer, each with its evidence.")
     ] = field(default_factory=list)
     checks: Annotated[
         list[CheckClaim],

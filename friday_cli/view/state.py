@@ -21,17 +21,7 @@ from friday_cli.core.text.skill_marks import folded_skills
 
 from .event_notes import NOTES, WORKED, note_failure, settle_failure
 from .follower import EventSource, SessionFollower
-from .items import (
-    AgentView,
-    DeniedCall,
-    MessageItem,
-    NoteItem,
-    PendingAsk,
-    ResultItem,
-    ToolRun,
-    rewind_text,
-    tool_run,
-)
+from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ResultItem, ToolRun, rewind_text, tool_run
 
 
 class SessionView(msgspec.Struct):

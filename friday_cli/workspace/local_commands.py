@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.background_tasks import BackgroundTasks
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult
+from friday_cli.core.tool_catalog import BASH_KILL
 
-from .background_jobs import BackgroundJobs
 from .local_files import WorkspaceFiles
 from .process.command import EffectDetector, ObservedWork, RunningCommand
 from .process.command_host import CommandHost
@@ -23,6 +24,9 @@ from .process.starter import CommandStarter
 from .sandbox import tamper_check
 from .sandbox.tamper_check import ScannedFiles
 
+MAX_RUNNING = 16
+"""Background commands that one agent may have running at the same time."""
+
 
 class WorkEffects(msgspec.Struct):
     """What a call of a server did to files, as `CommandResult` says it."""
@@ -30,6 +34,38 @@ class WorkEffects(msgspec.Struct):
     changed: tuple[FileChange, ...] = ()
     unknown: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
+
+
+class BackgroundJobs:
+    """The background commands of a workspace. An agent's job numbers continue when the agent is resumed."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[str, RunningCommand]] = {}
+        self._numbers: dict[str, int] = {}
+
+    def require_room(self, agent: str) -> None:
+        """Raise ToolError if the agent has `MAX_RUNNING` commands running."""
+        if sum(job.process.running for job in self._jobs.get(agent, {}).values()) >= MAX_RUNNING:
+            raise ToolError(
+                f"{MAX_RUNNING} background commands are already running.", hint=f"End one with {BASH_KILL} first."
+            )
+
+    def add(self, agent: str, running: RunningCommand) -> None:
+        """Add a command and set its id."""
+        self._numbers[agent] = number = self._numbers.get(agent, 0) + 1
+        running.id = f"job-{number}"
+        self._jobs.setdefault(agent, {})[running.id] = running
+
+    def get(self, agent: str, job_id: str) -> RunningCommand:
+        """The command `job_id` of an agent. Raises ToolError if it has no such command."""
+        jobs = self._jobs.get(agent, {})
+        if job_id not in jobs:
+            raise ToolError(f"No such background command: {job_id!r}.", hint=f"Yours: {', '.join(jobs) or 'none'}.")
+        return jobs[job_id]
+
+    def drop(self, agent: str) -> bool:
+        """Remove the commands of an agent; whether there were any."""
+        return bool(self._jobs.pop(agent, None))
 
 
 class LocalCommands:

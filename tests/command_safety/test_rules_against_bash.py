@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.agents.rule_paths import path_readings
+from friday_cli.agents.agent_rules import path_readings
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules

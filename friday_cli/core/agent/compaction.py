@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..eventlog.notices import NOTE
 from ..protocol.errors import ProviderError
 from ..protocol.events import Compacted, MessageAdded, Prefix
 from ..protocol.messages import Message, user, without_thinking
+from ..protocol.plan import APPROVED
 from ..protocol.provider import NO_TOOLS, ReplyDone
+from ..protocol.tool_info import ASK_USER
 from .agent import Agent, Services, StopRun
-from .kept_plan import kept_plan
 from .loaded_skills import kept_skills
 from .next_request import measured, prompt_tokens
 from .text_reply import text_reply
@@ -30,6 +33,7 @@ COMPACT_AT = 0.85
 BELOW_STEP = 0.95
 """The same for the input from which on a service charges more."""
 HEADER = f"{NOTE} The conversation so far was replaced by this summary."
+_PLAN = f"{NOTE} The plan that the user approved:\n"
 
 
 async def needed(agent: Agent, services: Services) -> bool:
@@ -55,7 +59,11 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
             return
     before = prompt_tokens(agent)
     history = conversation.history
-    request = [] if requested else _last_request(history)
+    request: list[Message] = []
+    if (
+        not requested
+    ):  # the newest message of a person or the parent stays a message, so that the next compaction finds it
+        request = next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
     most = conversation.provider.window * 0.9
     if request and (size := await measured(agent, most, request)) > most:
         words = f"The message does not fit the window of {agent.model}: {size} tokens with instructions and tools."
@@ -68,7 +76,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")
     skills = kept_skills(history, request, conversation.provider.window)
-    conversation.begin_again([user("\n\n".join(texts), source="harness"), *kept_plan(history), *skills, *request])
+    conversation.begin_again([user("\n\n".join(texts), source="harness"), *_kept_plan(history), *skills, *request])
     conversation.task_left = int(agent.budget.left("tokens")) if agent.budget.tokens.limit else 0
     after = await measured(agent, most)
     await services.log.emit(
@@ -83,11 +91,6 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
             await services.log.emit(agent.path, MessageAdded(conversation.history[-1]))
     if after > most:
         raise StopRun("context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
-
-
-def _last_request(history: list[Message]) -> list[Message]:
-    """The newest message of a person or the parent. It stays a separate message, so that the next compaction finds it."""
-    return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
 
 
 async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
@@ -130,3 +133,20 @@ def _words(message: Message) -> str:
     out += [f"{c.name}({msgspec.json.encode(c.arguments).decode()})" for c in message.calls]
     out += [r.text for r in message.results]
     return "\n".join(t for t in out if t)
+
+
+def _kept_plan(history: Sequence[Message]) -> list[Message]:
+    """A message with the newest approved plan of a conversation; none if it has none. Text that other tools return never
+    counts."""
+    handed_in: dict[str, str] = {}
+    plan = ""
+    for message in history:
+        for call in message.calls:
+            if call.name == ASK_USER and isinstance(text := call.arguments.get("plan"), str):
+                handed_in[call.id] = text
+        for result in message.results:
+            if result.call_id in handed_in and result.text.startswith(APPROVED):
+                plan = handed_in[result.call_id]
+        if message.role == "user" and message.source == "harness" and message.text.startswith(_PLAN):
+            plan = message.text.removeprefix(_PLAN)
+    return [user(f"{_PLAN}{plan}", source="harness")] if plan else []

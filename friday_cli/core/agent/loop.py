@@ -10,14 +10,7 @@ import msgspec
 from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.errors import ProviderError
-from ..protocol.events import (
-    AnyEvent,
-    AttemptFailed,
-    MessageAdded,
-    Notice,
-    TurnFinished,
-    TurnStarted,
-)
+from ..protocol.events import AnyEvent, AttemptFailed, MessageAdded, Notice, TurnFinished, TurnStarted
 from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user, without_refused
 from ..protocol.provider import NO_TOOLS, ReplyDone
 from ..protocol.run_result import RunResult, StopReason

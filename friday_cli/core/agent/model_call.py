@@ -16,13 +16,7 @@ from ..limits.retry import FALLBACK_AFTER_S, GATED, UNWELL, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, Notice, Prefix, Requested
 from ..protocol.messages import Message, Text, Usage, without_thinking
-from ..protocol.provider import (
-    NoteChunk,
-    Provider,
-    ReplyDone,
-    Request,
-    is_deferred,
-)
+from ..protocol.provider import NoteChunk, Provider, ReplyDone, Request, is_deferred
 from ..protocol.request_events import Purpose
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason

@@ -18,7 +18,7 @@ from friday_cli.llm.models import remember_keys
 from friday_cli.system import paths
 from friday_cli.system.project_search import left_out
 
-from . import language_servers, machine, mcp_servers, services
+from . import machine, servers, services
 from .fact import DoctorFact, Fact, Facts, Level
 
 __all__ = ["PACKAGES", "DoctorFact", "examine"]
@@ -55,8 +55,8 @@ def examine(
         settings = loaded.settings
         remember_keys(settings.providers, env)
         check("settings", lambda: _settings(project, loaded, env))
-        check("language servers", lambda: language_servers.installed(cwd or _current_folder(), settings, project, env))
-        check("MCP servers", lambda: mcp_servers.configured(cwd or _current_folder(), settings, project, env))
+        check("language servers", lambda: servers.language_servers(cwd or _current_folder(), settings, project, env))
+        check("MCP servers", lambda: servers.mcp_servers(cwd or _current_folder(), settings, project, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))
     check("skills", lambda: _skills(cwd or _current_folder(), env))

@@ -139,9 +139,7 @@ def _contents(db: sqlite3.Connection) -> Facts:
         if "interrupted" not in str(error):
             raise
         yield Fact(
-            "integrity",
-            f"no error found in {CHECK_S:.0f} s; the file is too large for a complete check",
-            "note",
+            "integrity", f"no error found in {CHECK_S:.0f} s; the file is too large for a complete check", "note"
         )
         return
     if problems == ["ok"]:

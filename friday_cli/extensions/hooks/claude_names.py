@@ -104,13 +104,7 @@ def claude_response(tool: str, given: Mapping[str, Any], output: Output) -> Any:
     """The result of a call in `tool_response`."""
     if tool == BASH:
         shown = output.display.output.rstrip("\n") if isinstance(output.display, CommandDisplay) else output.text
-        return {
-            "stdout": shown,
-            "stderr": "",
-            "interrupted": False,
-            "isImage": False,
-            "noOutputExpected": False,
-        }
+        return {"stdout": shown, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False}
     if tool == READ_FILE:
         return {"type": "text", "file": {"filePath": given.get("file_path", ""), "content": output.text}}
     if tool in (EDIT_FILE, WRITE_FILE):

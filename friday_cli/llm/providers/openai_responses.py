@@ -138,11 +138,7 @@ def _assistant(message: Message, ids: dict[str, str], origin: str) -> list[dict[
                 fields = messages.pop(0) if messages else {}
                 items.append({"type": "message", "role": "assistant", "content": content} | fields)
             case ToolCall():
-                item = {
-                    "type": "function_call",
-                    "call_id": ids[part.id],
-                    "name": api_tool_name(part.name),
-                }
+                item = {"type": "function_call", "call_id": ids[part.id], "name": api_tool_name(part.name)}
                 items.append(item | {"arguments": as_text(part.arguments)} | calls.get(part.id, {}))
             case Thinking(data=dict() as data) if part.origin == origin:
                 if data.get("encrypted_content") or data.get("content"):  # else the service would look the item up

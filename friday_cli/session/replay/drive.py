@@ -96,11 +96,7 @@ class _Process:
     def __init__(self, recording: Recording, process: RecordedProcess, options: ReplayOptions) -> None:
         self._recording, self._process, self._options = recording, process, options
         self._answers = ReplayAnswers(
-            recording,
-            process,
-            folder=str(options.folder),
-            go_on=options.go_on,
-            runs_tools=options.runs_tools,
+            recording, process, folder=str(options.folder), go_on=options.go_on, runs_tools=options.runs_tools
         )
         self._counts: Counter[tuple[str, str]] = Counter()
         self._asked: Counter[tuple[str, str]] = Counter()

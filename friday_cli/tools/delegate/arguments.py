@@ -28,30 +28,17 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
         "output_schema": "schema",
     }  # fmt: skip
     profile: Annotated[str, Meta(description="Its name in your list.")] = DEFAULT_PROFILE
-    task: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="The complete task.",
-        ),
-    ]
+    task: Annotated[str, Meta(min_length=1, description="The complete task.")]
     context: Annotated[str, Meta(description="Facts it cannot find itself.")] = ""
     max_tokens: Annotated[Count | None, Meta(description="Lower token budget.")] = None
     max_iterations: Annotated[Count | None, Meta(description="Lower limit of turns.")] = None
     max_depth: Annotated[Count | None, Meta(description="Lower limit of nesting.")] = None
     timeout_s: Annotated[Seconds | None, Meta(description="Lower limit of active seconds.")] = None
-    schema: Annotated[
-        dict[str, Any] | None,
-        Meta(description="JSON Schema of its result."),
-    ] = None
+    schema: Annotated[dict[str, Any] | None, Meta(description="JSON Schema of its result.")] = None
     isolation: Annotated[
-        Literal["", "worktree"],
-        Meta(description="In a git worktree; you then apply or discard its changes."),
+        Literal["", "worktree"], Meta(description="In a git worktree; you then apply or discard its changes.")
     ] = ""
-    fork: Annotated[
-        bool,
-        Meta(description="Give it a copy of this conversation."),
-    ] = False
+    fork: Annotated[bool, Meta(description="Give it a copy of this conversation.")] = False
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -62,20 +49,13 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
 
 class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True):
     background: Annotated[bool, Meta(description="Return at once; its end is reported.")] = False
-    resume: Annotated[
-        str,
-        Meta(description="Id of an ended one; `task` is its next message."),
-    ] = ""
+    resume: Annotated[str, Meta(description="Id of an ended one; `task` is its next message.")] = ""
 
 
 class BatchArguments(ToolArguments, frozen=True):
     tasks: Annotated[
         list[TaskArguments],
-        Meta(
-            min_length=1,
-            description="Fields as in delegate_task.",
-            extra_json_schema=AS_ELSEWHERE,
-        ),
+        Meta(min_length=1, description="Fields as in delegate_task.", extra_json_schema=AS_ELSEWHERE),
     ]
 
 
@@ -99,8 +79,7 @@ class CancelArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
     id: str
     mode: Annotated[
-        Literal["cancel", "abort"],
-        Meta(description="cancel: one last turn to return what it has; abort: at once."),
+        Literal["cancel", "abort"], Meta(description="cancel: one last turn to return what it has; abort: at once.")
     ] = "cancel"
 
 

@@ -29,10 +29,7 @@ class QueryArguments(ToolArguments, frozen=True):
     path: Annotated[str, Meta(min_length=1)]
     query: Annotated[
         str,
-        Meta(
-            max_length=500,
-            description='Words of the passage, "exact phrases". Empty: all text of `pages` (PDF).',
-        ),
+        Meta(max_length=500, description='Words of the passage, "exact phrases". Empty: all text of `pages` (PDF).'),
     ] = ""
     pages: Annotated[str, Meta(max_length=200, description="Of a PDF: 3 or 10-20,31.")] = ""
     max_quotes: Annotated[int, Meta(ge=1, le=20)] = 6

@@ -34,8 +34,7 @@ class EditArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
     path: Annotated[str, Meta(min_length=1)]
     edits: Annotated[
-        list[edit_match.Replacement],
-        Meta(description="Applied in order, all or none.", min_length=1, max_length=100),
+        list[edit_match.Replacement], Meta(description="Applied in order, all or none.", min_length=1, max_length=100)
     ]
 
     @classmethod

@@ -92,12 +92,7 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
     hidden = globs.names_hidden(search.glob)
     argv = await _command(context, search, hidden)
     printed = await context.workspace.execute(
-        argv,
-        agent=context.agent,
-        timeout_s=TIMEOUT_S,
-        limit=MAX_BYTES,
-        cwd=search.base,
-        read_only=argv[0] == "rg",
+        argv, agent=context.agent, timeout_s=TIMEOUT_S, limit=MAX_BYTES, cwd=search.base, read_only=argv[0] == "rg"
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
         raise regex.refused(printed.err)

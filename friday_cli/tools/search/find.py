@@ -19,12 +19,7 @@ MAX_PATHS, MAX_CHARACTERS = 500, 30_000
 class GlobArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "glob_pattern": "pattern"}
     pattern: Annotated[
-        str,
-        Meta(
-            description="As `*.py`, `src/**/*.{ts,tsx}`, `[0-9]?`.",
-            min_length=1,
-            max_length=1000,
-        ),
+        str, Meta(description="As `*.py`, `src/**/*.{ts,tsx}`, `[0-9]?`.", min_length=1, max_length=1000)
     ]
     path: Annotated[str, Meta(min_length=1)] = "."
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from friday_cli.agents.rule_paths import path_readings
+from friday_cli.agents.agent_rules import path_readings
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import Decision, RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules

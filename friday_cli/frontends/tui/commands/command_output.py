@@ -50,8 +50,7 @@ def review_task(rest: str) -> str:
     """The message of `/review`, which begins with a title for the session; `rest` names a branch, tag or commit, or is empty. Raises UsageError for anything else."""
     if not rest:
         return REVIEW.format(
-            title="uncommitted changes",
-            what="my uncommitted changes (`git diff HEAD`, and untracked files)",
+            title="uncommitted changes", what="my uncommitted changes (`git diff HEAD`, and untracked files)"
         )
     if not _REVISION.fullmatch(rest) or rest.startswith("-"):
         raise UsageError(f"{sanitize_line(rest, 60)} is not a branch or commit.", hint="Write /review [BASE | COMMIT].")

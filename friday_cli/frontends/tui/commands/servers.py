@@ -1,4 +1,4 @@
-"""The MCP servers of a session, as the user looks at them and connects to them again."""
+"""The MCP servers and language servers of a session: the user looks at them, connects to them again, restarts them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .context import CommandContext
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from friday_cli.core.protocol.code_check import LanguageServerRow
     from friday_cli.mcp.pool import ServerRow
 
 
@@ -22,7 +23,7 @@ def is_prompt(chat: CommandContext, name: str) -> bool:
     return name.startswith(SERVER_PREFIX) and session is not None and session.facts.prompts is not None
 
 
-async def run(chat: CommandContext, rest: str) -> None:
+async def run_mcp(chat: CommandContext, rest: str) -> None:
     """Show the servers, or reconnect one of them. Raises UsageError, ServerError."""
     from friday_cli.session.commands import ListServers, ReconnectServer
 
@@ -72,3 +73,31 @@ _SHOWN = {
 def tools(used: int, offered: int) -> str:
     """The number of tools, and how many the server has if these are more."""
     return str(used) if offered <= used else f"{used} of {offered}"
+
+
+async def run_lsp(chat: CommandContext, rest: str) -> None:
+    """Show the language servers, or restart or switch them. Raises UsageError."""
+    from friday_cli.session.commands import ListLanguageServers, SwitchLanguageServers
+
+    session = chat.controller.require_session()
+    action, _, name = rest.partition(" ")
+    if not action:
+        rows = await session.do(ListLanguageServers())
+        chat.show_card(language_servers_card(rows))
+    elif action in ("restart", "off", "on") and (action == "restart" or not name):
+        chat.say_note(await session.do(SwitchLanguageServers(action, name.strip())))  # type: ignore[arg-type]
+    else:
+        raise UsageError("Usage: /lsp, /lsp restart [NAME], /lsp off, or /lsp on.")
+
+
+def language_servers_card(rows: Sequence[LanguageServerRow]) -> str:
+    """The servers as Markdown."""
+    if not rows:
+        return "**Language servers**: none has been needed so far. One starts when an agent changes a file that it handles; `friday lsp list` shows which."
+    return "**Language servers**\n\n" + "\n".join(map(_language_server, rows))
+
+
+def _language_server(row: LanguageServerRow) -> str:
+    error = f"  \n  last error: {code(row.error, 300)}" if row.error else ""
+    name, takes = f"{row.name} {row.version}".strip(), f", {row.mb:,} MB" if row.mb else ""
+    return f"- **{code(name, 90)}**: {code(row.state)}{takes} in {code(row.root, 200)}  \n  {code(row.program, 200)}{error}"

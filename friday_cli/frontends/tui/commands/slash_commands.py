@@ -21,7 +21,7 @@ from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
 from ..widgets.message_queue import Draft
-from . import cards, command_output, language_servers, profiles, rewind, servers, session_commands, setting_commands
+from . import cards, command_output, profiles, rewind, servers, session_commands, setting_commands
 from .command_table import COMMANDS, choices, command, find, is_command, listed, unknown
 from .context import CommandContext
 from .session_commands import resumable
@@ -136,14 +136,14 @@ async def _use_profiles(chat: CommandContext) -> str:
 
 @command("mcp", "The MCP servers: their state and tools; reconnect one", usage="[reconnect NAME]")
 async def _mcp(chat: CommandContext, rest: str) -> None:
-    await servers.run(chat, rest)
+    await servers.run_mcp(chat, rest)
 
 
 @command(
     "lsp", "The language servers: their state; restart them, or switch checks off", usage="[restart [NAME] | off | on]"
 )
 async def _lsp(chat: CommandContext, rest: str) -> None:
-    await language_servers.run(chat, rest)
+    await servers.run_lsp(chat, rest)
 
 
 @command("context", "What the context window holds, in tokens")

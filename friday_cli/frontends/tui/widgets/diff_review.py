@@ -61,11 +61,7 @@ class Review(ModalScreen[None]):
         Binding("a", "accept", "Accept the changes of the file: it leaves the list", priority=True, id="review.accept"),
         Binding("p", "restore(False)", "Put back what this agent did to the file", priority=True, id="review.put_back"),
         Binding(
-            "P",
-            "restore(True)",
-            "Put back what all agents did to the file",
-            priority=True,
-            id="review.put_back_all",
+            "P", "restore(True)", "Put back what all agents did to the file", priority=True, id="review.put_back_all"
         ),
         Binding("pagedown,space", "page(1)", "Scroll the diff", priority=True, id="review.page_down"),
         Binding("pageup", "page(-1)", "Scroll the diff up", priority=True, id="review.page_up"),
