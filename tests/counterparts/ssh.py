@@ -55,7 +55,7 @@ def main() -> int:
             again.until(b"wants to run a command")
             assert "answered" in friday("agents", "--host", "there", "answer", session, question, "yes")
             again.until(b"all done")
-            again.type(b"\x04", until=b"continues without this terminal")
+            again.type(b"\x04", until=b"friday: session ")
             assert again.end() == 0
         print("attached again, and answered by a script meanwhile", flush=True)
         assert (here / "made").exists()

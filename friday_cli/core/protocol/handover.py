@@ -22,10 +22,13 @@ class PersonPart(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """One line, in local time."""
-        until = f"to {_clock(self.until)}" if self.until else "until the process ended"
+        since, until = _clock(self.since), _clock(self.until)
+        when = f"at {since}" if since == until else f"from {since} to {until}"
+        if not self.until:
+            when = f"from {since} until the process ended"
         said = "".join(f"; the user said: {' '.join(text.split())}" for text in self.said)
         own = "; the result is the user's" if self.own_result else ""
-        return f"taken over by the user from {_clock(self.since)} {until}{said}{own}"
+        return f"taken over by the user {when}{said}{own}"
 
 
 class Detached(Event, frozen=True, tag="detached"):

@@ -79,12 +79,12 @@ async def _chat(values: Mapping[str, Any], cwd: Path, joins: str) -> int:
                 sys.__stderr__.flush()
         await app.notifier.close()
         detached = app.controller.detached and app.services.failure is None
-        goes_on = not detached and _goes_on(app.controller)
+        comes_back = _comes_back(app.controller)
         await (_go_on(app.controller) if detached else app.controller.close())
     if app.services.failure is not None:
         print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
-    _print_end(app.controller.last, goes_on=goes_on)
+    _print_end(app.controller.last, *comes_back)
     return code or 0
 
 
@@ -100,16 +100,19 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     try:
         code = await chat.run()
     finally:
-        goes_on = _goes_on(chat.controller)
+        comes_back = _comes_back(chat.controller)
         await (_go_on(chat.controller) if chat.controller.detached else chat.controller.close())
-    _print_end(chat.controller.last, goes_on=goes_on)
+    _print_end(chat.controller.last, *comes_back)
     return code
 
 
-def _goes_on(controller: SessionController) -> bool:
-    """Whether the session runs in another process, which goes on."""
+def _comes_back(controller: SessionController) -> tuple[str, str]:
+    """What becomes of the session without this chat, and the command that comes back to it."""
     remote = controller.remote
-    return remote is not None and not (remote.ending or remote.ended.is_set())
+    if remote is None:
+        return "saved. Resume", "-r"
+    ends = remote.ending or remote.ended.is_set() or (remote.facts.idle and not remote.facts.at_work)
+    return "saved. Resume" if ends else "continues without this terminal", "attach"
 
 
 async def _go_on(controller: SessionController) -> None:
@@ -136,17 +139,17 @@ async def _go_on(controller: SessionController) -> None:
         await controller.close()
 
 
-def _print_end(session: str, *, goes_on: bool) -> None:
+def _print_end(session: str, what: str, command: str) -> None:
     """Print how to come back to a session that has messages."""
-    name = session[:8]
-    with suppress(OSError):
-        if session and goes_on:
-            from friday_cli.system.other_machine import typed  # not before the first screen
+    if session:
+        from friday_cli.system.other_machine import REACHED_AS, typed  # not before the first screen
 
-            again = sanitize(typed(f"friday attach {name}"))
-            print(f"friday: session {name} continues without this terminal: `{again}`", file=sys.stderr)
-        elif session:
-            print(f"friday: session {name} saved. Resume: `friday -r {name}`", file=sys.stderr)
+        name = session[:8]
+        again = f"friday {command} {name}"
+        if os.environ.get(REACHED_AS):
+            again = typed(f"friday attach {name}")
+        with suppress(OSError):
+            print(f"friday: session {name} {what}: `{sanitize(again)}`", file=sys.stderr)
 
 
 def _error_text(failure: BaseException) -> str:

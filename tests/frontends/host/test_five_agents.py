@@ -52,7 +52,7 @@ def test_five_agents_go_on_without_their_terminal(tmp_path_factory: pytest.TempP
             until((place.project / "asked").exists, "the answered command")
             (marks / "go").touch()
             second.until(b"all five are done")
-            second.type(b"\x04", until=b"continues without this terminal")
+            second.type(b"\x04", until=b"friday: session ")
             assert second.end() == 0
         watcher.leave()
         until(lambda: gone(before["pid"]), "the end of the owner")

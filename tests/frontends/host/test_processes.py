@@ -154,12 +154,20 @@ def test_a_chat_lets_go_of_its_terminal_and_is_attached_to_from_another(harness:
     with Terminal(harness.project, "attach", after["id"][:8]) as second:
         second.until(b"Enter queues")
         (harness.project / "go").touch()
-        second.until(b"all is said")
-        second.type(b"\x04", until=b"continues without this terminal")
+        second.until(b"all is said", b"F1 help")
+        second.type(b"\x04", until=b"saved. Resume: `friday attach ")
         assert second.end() == 0
     until(lambda: gone(after["pid"]))
     assert (harness.project / "gone").exists()
     assert session_socket.sessions() == []
+
+
+def test_a_chat_with_nothing_to_do_is_not_said_to_go_on(harness: Harness) -> None:
+    with Terminal(harness.project, "-m", scripted(harness.project, {"a": [{"text": "well"}]}), "-i", "hi") as chat:
+        chat.until(b"well", b"F1 help")
+        chat.type(b"/detach\r", until=b"saved. Resume: `friday -r ")
+        assert chat.end() == 0
+    assert [row["state"] for row in rows(harness.project)] == ["ended"]
 
 
 @pytest.mark.parametrize("how", [(), ("--plain",)])

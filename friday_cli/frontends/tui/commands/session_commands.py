@@ -79,7 +79,7 @@ async def _detach(chat: CommandContext, rest: str) -> None:
     controller = chat.controller
     if controller.remote is None:
         _require_detachable(controller)
-        controller.detached = True
+        controller.detached = bool(controller.working or controller.agents_at_work or controller.loop.running)
     elif controller.loop.running:
         rows = (("stay", "Stay"), ("leave", "Leave, and end the loop; the session goes on"))
         if await chat.choose("A loop runs in this chat, and ends with it.", rows) != "leave":
