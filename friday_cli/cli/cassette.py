@@ -18,7 +18,7 @@ from friday_cli.session.replay.clock import run
 from friday_cli.session.replay.compare import Divergence
 from friday_cli.session.replay.drive import Replayed, ReplayOptions
 from friday_cli.session.replay.drive import replay as play
-from friday_cli.session.replay.recording import Recording, read_recording
+from friday_cli.session.replay.recording import read_recording
 from friday_cli.system.paths import working_folder
 
 from .help import add_family
@@ -101,10 +101,10 @@ def check(name: str = ONE, folder: str = FROM, as_json: bool = JSON) -> None:
     shelf = Cassettes(Path(folder))
     results = {one: _played(shelf, one) for one in _chosen(shelf, name, folder)}
     if as_json:
-        show_json({one: result.divergences for one, (_, result) in results.items()})
+        show_json({one: result.divergences for one, result in results.items()})
     else:
-        _show_changes({one: result for one, (_, result) in results.items()})
-    if any(result.divergences for _, result in results.values()):
+        _show_changes(results)
+    if any(result.divergences for result in results.values()):
         raise typer.Exit(1)
 
 
@@ -112,7 +112,7 @@ def show_(name: str = CASSETTE, folder: str = FROM) -> None:
     """Show what a cassette has, in order."""
     recording = read_recording(Cassettes(Path(folder)).read(name, working_folder()))
     for path, requests in recording.requests.items():
-        end = recording.ends[path][-1] if recording.ends.get(path) else None
+        _, end = recording.ends.get(path, [(0, None)])[-1]
         how = f"{end.status} ({end.stop_reason})" if end else "did not end"
         show(f"{path} {recording.profiles.get(path, '')}: {pluralize(len(requests), 'request')}, {how}")
         for request in requests:
@@ -139,8 +139,8 @@ def accept(
         raise UsageError("Name a cassette, or use --all.")
     shelf = Cassettes(Path(folder))
     results = {one: _played(shelf, one, go_on=True) for one in _chosen(shelf, name, folder)}
-    changed = {one: result for one, (_, result) in results.items() if result.divergences}
-    _show_changes({one: result for one, (_, result) in results.items()})
+    changed = {one: result for one, result in results.items() if result.divergences}
+    _show_changes(results)
     if not changed or not confirm(
         f"Accept this for {pluralize(len(changed), 'cassette')}?", yes=yes, otherwise="Nothing was changed"
     ):
@@ -148,7 +148,7 @@ def accept(
     for one, result in changed.items():
         shelf.write(one, result.log)
     shelf.remove_unused()
-    left = {one: result for one in changed if (result := _played(Cassettes(Path(folder)), one)[1]).divergences}
+    left = [one for one in changed if _played(Cassettes(Path(folder)), one).divergences]
     remark(f"accepted for {pluralize(len(changed) - len(left), 'cassette')}")
     if left:
         remark(f"{', '.join(left)}: the recorded replies do not fit what happens now; record these sessions again")
@@ -164,11 +164,11 @@ def _chosen(shelf: Cassettes, name: str, folder: str) -> list[str]:
     return names
 
 
-def _played(shelf: Cassettes, name: str, *, go_on: bool = False) -> tuple[Recording, Replayed]:
+def _played(shelf: Cassettes, name: str, *, go_on: bool = False) -> Replayed:
     here = working_folder()
     recording = read_recording(shelf.read(name, here))
     options = ReplayOptions(folder=here, go_on=go_on, runs_hooks=True, map_tool=map_tool)
-    return recording, run(play(recording, options))
+    return run(play(recording, options))
 
 
 def _contents(shelf: Cassettes, name: str) -> tuple[int, int, str]:

@@ -144,7 +144,8 @@ async def _make(session: str, made: step_fork.StepFork, path: str, model: str) -
         choice = resolve(model, load_context().settings)
         name = f"{choice.provider}/{choice.model}"
     async with find(session) as (store, found, _):
-        return await step_fork.make(store, found, made, agent=path, model=name)
+        models = {path: name} if name else {}
+        return await fork_session(store, found, before=made.before, folder=made.folder, models=models)
 
 
 def _compare(old: Record, new: Record, path: str, before: int) -> None:

@@ -209,7 +209,7 @@ class ReplayAnswers:
         return await self._never() if self._process.killed or not self._go_on else events.Checked(True, "was not run")
 
     def _runs_now(self, tool: Tool, ctx: ToolContext) -> Divergence:
-        hooks = (e.event for e in self._recording.hooks.get(ctx.agent, ()) if isinstance(e.event, events.HookRan))
+        hooks = self._recording.hooks.get(ctx.agent, ())
         denied = next((h for h in hooks if h.call_id == ctx.call_id and h.decision in ("deny", "ask", "stop")), None)
         what = f"{tool.name} ({ctx.call_id}) runs now"
         if denied is not None:

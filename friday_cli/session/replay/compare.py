@@ -15,7 +15,7 @@ from friday_cli.core.protocol.provider import ENVIRONMENT, Request
 from friday_cli.core.text.sanitize import sanitize_line
 
 Kind = Literal[
-    "prefix", "message", "parameter", "permission", "hook", "arguments", "result", "files", "budget", "missing", "extra"
+    "prefix", "message", "parameter", "permission", "hook", "arguments", "result", "budget", "missing", "extra"
 ]
 SHOWN = 160
 """Characters of a line that a divergence shows."""
@@ -106,11 +106,6 @@ class _Part(NamedTuple):
     text: str
 
 
-def tool_text(name: str, description: str, schema: object) -> str:
-    """A tool as text of many lines."""
-    return f"{name}\n{description}\n{json.dumps(schema, indent=1, ensure_ascii=False)}"
-
-
 def differences(old: Request, new: Request, same: Callable[[str], str], *, turn: int) -> Iterator[Divergence]:
     """Where `new` differs from `old`, the recorded request: the first line of each part that does."""
     for name in ("effort", "temperature"):
@@ -135,7 +130,8 @@ def _tools(old: Request, new: Request, turn: int) -> Iterator[Divergence]:
             gone = "is gone" if now is None else "is new"
             yield Divergence("prefix", new.agent, turn, f"tool {name} {gone}")
         elif was != now:
-            texts = [tool_text(tool.name, tool.description, tool.schema) for tool in (was, now)]
+            schemas = [json.dumps(tool.schema, indent=1, ensure_ascii=False) for tool in (was, now)]
+            texts = [f"{name}\n{tool.description}\n{schema}" for tool, schema in zip((was, now), schemas, strict=True)]
             yield from _lines("prefix", new.agent, turn, f"tool {name}", *texts)
     orders = [", ".join(tools) for tools in (before, after)]
     if {*before} == {*after} and orders[0] != orders[1]:

@@ -7,7 +7,6 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from friday_cli.core.protocol import events
 from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS
 from friday_cli.extensions.trust import is_trusted
 from friday_cli.session.open import open_session
@@ -28,7 +28,7 @@ from friday_cli.session.session import Session
 
 from .answers import ReplayAnswers
 from .compare import Divergence
-from .recording import PersonAct, PersonPrompt, RecordedProcess, Recording, images_of
+from .recording import PersonAct, PersonPrompt, RecordedProcess, Recording
 from .surroundings import RecordedSurroundings
 
 FLAGS = ("limits.", "agents.", "context.", "fallback_model", "subagent_model")
@@ -110,7 +110,9 @@ class _Process:
 
     async def play(self) -> ReplayAnswers:
         process, answers = self._process, self._answers
-        parts = self._parts = await open_session(self._session_options(), self._environment())
+        given = os.environ if self._options.env is None else self._options.env
+        env = {name: value for name, value in given.items() if not name.startswith(("OTEL_", "TRACEPARENT"))}
+        parts = self._parts = await open_session(self._session_options(), env)
         session = Session(parts)
         if self._options.runs_tools and not parts.workspace.sandbox_access(""):
             await session.close(last=False)
@@ -137,15 +139,16 @@ class _Process:
         return answers
 
     def _session_options(self) -> Options:
-        process, found = self._process, self._process.found
+        process, found, loop = self._process, self._process.found, asyncio.get_running_loop()
+        began = loop.time()
         flags = {"sandbox.network": False} if self._options.runs_tools else {}
         return Options(
             self._options.folder,
             add_dirs=tuple(path for text in found.folders if (path := Path(text)).is_dir()),
-            model=process.model,
+            model=process.start.model,
             effort=process.effort or None,  # type: ignore[arg-type]
-            profile=None if process.profile == "friday" else process.profile,
-            mode=process.mode or None,  # type: ignore[arg-type]
+            profile=None if process.start.profile == "friday" else process.start.profile,
+            mode=process.start.mode or None,  # type: ignore[arg-type]
             allow=found.allow,
             deny=found.deny,
             attended=found.attended,
@@ -160,12 +163,8 @@ class _Process:
             no_mcp=True,
             map_tool=self._options.map_tool,
             surroundings=RecordedSurroundings(self._recording, self._answers, runs_hooks=self._options.runs_hooks),
-            now=partial(_now, loop := asyncio.get_running_loop(), process.began - loop.time()),
+            now=lambda: process.began + loop.time() - began,
         )
-
-    def _environment(self) -> dict[str, str]:
-        env = dict(os.environ if self._options.env is None else self._options.env)
-        return {name: value for name, value in env.items() if not name.startswith(("OTEL_", "TRACEPARENT"))}
 
     # ---- what people did ----------------------------------------------------------------------------
 
@@ -194,7 +193,8 @@ class _Process:
         text, _, schema = text.partition(_SCHEMA)
         self._parts.notes.take()
         self._parts.notes.add(*(f"{NOTE} {note}" for note in notes))
-        more: dict[str, Any] = {"task": prompt.start.task, "images": images_of(prompt.message)}
+        images = tuple(part for part in prompt.message.parts if isinstance(part, Image))
+        more: dict[str, Any] = {"task": prompt.start.task, "images": images}
         if schema:
             more["schema"] = msgspec.json.decode(schema)
         session.start(text, **more)
@@ -271,9 +271,8 @@ class _Process:
                 self._compare_hook(path, event)
 
     def _compare_hook(self, path: str, now: events.HookRan) -> None:
-        recorded = (e.event for e in self._recording.hooks.get(path, ()) if isinstance(e.event, events.HookRan))
         place = now.event, now.hook, now.call_id
-        then = [hook for hook in recorded if (hook.event, hook.hook, hook.call_id) == place]
+        then = [hook for hook in self._recording.hooks.get(path, ()) if (hook.event, hook.hook, hook.call_id) == place]
         if now.decision not in {hook.decision for hook in then} | ({""} if not then else set()):
             said = f"said {(then[0].decision if then else '') or 'nothing'} then, and now {now.decision or 'nothing'}"
             what = f"hook {now.hook} ({now.event}{f', {now.call_id}' * bool(now.call_id)}) {said}"
@@ -287,27 +286,14 @@ class _Process:
         for request in answers.missing() if not self._process.killed else ():
             where = f"request {request.number} of the recording was not sent"
             answers.report(Divergence("missing", request.agent, request.turn, where))
-        for path, recorded in self._recorded_ends().items():
+        first, last = self._process.first, self._process.last
+        for path, ends in self._recording.ends.items():
+            recorded = [end for seq, end in ends if first <= seq <= last and end.stop_reason != "process"]
             for then, now in zip(recorded, self._ends[path], strict=False):
                 if found := _end_difference(path, then, now, answers):
                     answers.report(found)
             if len(self._ends[path]) < len(recorded):
                 answers.report(Divergence("missing", path, 0, f"run {recorded[len(self._ends[path])].run} did not end"))
-
-    def _recorded_ends(self) -> dict[str, list[events.AgentFinished]]:
-        """How the agents of this process ended by themselves, by the recording."""
-        found: dict[str, list[events.AgentFinished]] = defaultdict(list)
-        for envelope in self._recording.envelopes:
-            event = envelope.event
-            mine = self._process.first <= (envelope.seq or 0) <= self._process.last
-            if mine and isinstance(event, events.AgentFinished) and event.stop_reason != "process":
-                found[envelope.agent].append(event)
-        return found
-
-
-def _now(loop: asyncio.AbstractEventLoop, began: float) -> float:
-    """The time of the replay, in Unix seconds: it begins when the recording did."""
-    return began + loop.time()
 
 
 def _end_difference(

@@ -11,7 +11,7 @@ from friday_cli.core.eventlog.recorded_requests import requests_of
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope, Requested, SessionStarted, WorkspaceFound
-from friday_cli.core.protocol.messages import Image, Message, Usage
+from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.tool_catalog import CANCEL_SUB_AGENT
 from friday_cli.tools.delegate.report import report_from_log
@@ -82,9 +82,8 @@ class RecordedProcess(msgspec.Struct):
     last: int
     """The numbers of its first and its last event."""
     found: WorkspaceFound
-    model: str
-    profile: str
-    mode: str
+    start: events.AgentStarted
+    """That of its main agent."""
     effort: str
     prompts: list[PersonPrompt] = msgspec.field(default_factory=list)
     acts: list[PersonAct] = msgspec.field(default_factory=list)
@@ -103,14 +102,14 @@ class Recording(msgspec.Struct):
 
     session: str
     cwd: str
-    version: str
     envelopes: Sequence[Envelope]
     processes: list[RecordedProcess]
     requests: dict[str, list[RecordedRequest]] = msgspec.field(default_factory=dict)
     calls: dict[tuple[str, str], list[RecordedCall]] = msgspec.field(default_factory=dict)
     asks: dict[tuple[str, str], list[RecordedAsk]] = msgspec.field(default_factory=dict)
-    hooks: dict[str, list[Envelope]] = msgspec.field(default_factory=dict)
-    ends: dict[str, list[events.AgentFinished]] = msgspec.field(default_factory=dict)
+    hooks: dict[str, list[events.HookRan]] = msgspec.field(default_factory=dict)
+    ends: dict[str, list[tuple[int, events.AgentFinished]]] = msgspec.field(default_factory=dict)
+    """With the numbers of the events."""
     profiles: dict[str, str] = msgspec.field(default_factory=dict)
     """The profile of each agent."""
 
@@ -128,7 +127,7 @@ def read_recording(envelopes: Sequence[Envelope]) -> Recording:
     processes = list(_processes(envelopes))
     if not processes:
         raise UsageError(f"Session {first.session[:8]} cannot be replayed. {NOT_RECORDED}")
-    found = Recording(first.session, first.cwd, first.version, envelopes, processes)
+    found = Recording(first.session, first.cwd, envelopes, processes)
     found.requests = _requests(envelopes)
     _read_answers(found)
     return found
@@ -154,9 +153,9 @@ def _read_answers(found: Recording) -> None:
             case events.PermissionAnswered() | events.QuestionAnswered() if event.id in asked:
                 asked[event.id].answer, asked[event.id].answered = event, at
             case events.HookRan():
-                found.hooks.setdefault(path, []).append(envelope)
+                found.hooks.setdefault(path, []).append(event)
             case events.AgentFinished():
-                found.ends.setdefault(path, []).append(event)
+                found.ends.setdefault(path, []).append((envelope.seq or 0, event))
 
 
 def _requests(envelopes: Sequence[Envelope]) -> dict[str, list[RecordedRequest]]:
@@ -261,10 +260,8 @@ def _processes(envelopes: Sequence[Envelope]) -> Iterable[RecordedProcess]:
             (history[-1].seq or 0) + 1 if history else 0,
             part[-1].seq or 0,
             found,
-            model=start.model,
-            profile=start.profile,
-            mode=start.mode,
-            effort=effort,
+            start,
+            effort,
         )
         _read_process(process, part)
         yield process
@@ -347,8 +344,3 @@ def _act(envelope: Envelope, anchor: dict[str, tuple[str, int, float]]) -> Perso
         path = max(anchor, key=lambda name: anchor[name][2])
     after, count, _ = anchor[path]
     return PersonAct(envelope.agent, envelope.event, path, after, count, at=envelope.at)
-
-
-def images_of(message: Message) -> tuple[Image, ...]:
-    """The images of a message."""
-    return tuple(part for part in message.parts if isinstance(part, Image))

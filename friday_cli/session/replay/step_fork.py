@@ -13,8 +13,7 @@ from friday_cli.config import load
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.session.rewind import fork
-from friday_cli.store.store import Store, new_id
+from friday_cli.store.store import new_id
 from friday_cli.system import safe_files
 from friday_cli.system.git_command import git
 from friday_cli.system.paths import data_dir
@@ -62,11 +61,6 @@ async def prepare(
         await asyncio.to_thread(remove, source, place)
         raise
     return StepFork(place, folder, before, (*_changed(envelopes, commit, before), *missing))
-
-
-async def make(store: Store, session: str, made: StepFork, *, agent: str, model: str = "") -> str:
-    """The forked session, in its worktree; `model` is the one that a sub-agent `agent` continues with ("": its own)."""
-    return await fork(store, session, before=made.before, folder=made.folder, models={agent: model} if model else {})
 
 
 def remove(source: Path, place: Path) -> None:
@@ -121,15 +115,8 @@ def _changed(envelopes: Sequence[Envelope], commit: str, before: int) -> list[st
             "the commit at the start was not recorded; files that the session did not change have their current content"
         )
     kept = [e for e in envelopes if (e.seq or 0) < before]
-    isolated = {
-        e.agent for e in kept if isinstance(e.event, events.WorktreeChanged) and e.event.state in ("opened", "changed")
-    }
-    isolated -= {
-        e.agent
-        for e in kept
-        if isinstance(e.event, events.WorktreeChanged) and e.event.state not in ("opened", "changed")
-    }
-    missing += [f"the worktree of {path}" for path in sorted(isolated)]
+    states = {e.agent: e.event.state for e in kept if isinstance(e.event, events.WorktreeChanged)}
+    missing += [f"the worktree of {path}" for path in sorted(states) if states[path] in ("opened", "changed")]
     if any(isinstance(e.event, events.ToolStarted) and e.event.tool.startswith("mcp__") for e in kept):
         missing.append("what MCP servers changed")
     return missing
