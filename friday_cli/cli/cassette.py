@@ -52,7 +52,10 @@ def list_(folder: str = FROM, as_json: bool = JSON) -> None:
     rows, broken = list[tuple[str, int, int, str]](), list[str]()
     for name in shelf.names():
         try:
-            rows.append((name, *_contents(shelf, name)))
+            recording = read_recording(shelf.read(name, working_folder()))
+            prompts = recording.processes[0].prompts
+            about = sanitize_line(prompts[0].start.task, 200) if prompts else ""
+            rows.append((name, len(recording.profiles), sum(map(len, recording.requests.values())), about))
         except (FileError, UsageError) as error:
             broken.append(f"{name}: {error}")
     if as_json:
@@ -169,12 +172,6 @@ def _played(shelf: Cassettes, name: str, *, go_on: bool = False) -> Replayed:
     recording = read_recording(shelf.read(name, here))
     options = ReplayOptions(folder=here, go_on=go_on, runs_hooks=True, map_tool=map_tool)
     return run(play(recording, options))
-
-
-def _contents(shelf: Cassettes, name: str) -> tuple[int, int, str]:
-    recording = read_recording(shelf.read(name, working_folder()))
-    task = recording.processes[0].prompts[0].start.task if recording.processes[0].prompts else ""
-    return len(recording.profiles), sum(map(len, recording.requests.values())), sanitize_line(task, 200)
 
 
 def _show_changes(results: dict[str, Replayed]) -> None:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -25,16 +25,14 @@ from .session_args import YES
 
 if TYPE_CHECKING:
     from friday_cli.evals.results import EvalResults
-    from friday_cli.map.store import MapStore
+    from friday_cli.map.store import BatchRow, MapStore
 
 ID = typer.Argument(..., metavar="ID", help="An eval of this folder, or the beginning of its id.")
-FORMAT = typer.Option(
-    "text", "--format", "-f", metavar="FORMAT", help="text, json, junit, or html (a page that runs nothing)."
-)
+Format = Literal["text", "json", "junit", "html"]
+FORMAT = typer.Option("text", "--format", "-f", help="html: a page that runs nothing.")
 ARMS = typer.Option(
     [], "--arm", metavar="NAME='FLAGS'", help="Settings to compare: flags of `friday ask`; may be repeated."
 )
-FORMATS = ("text", "json", "junit", "html")
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -87,7 +85,7 @@ def run(
         help="If more trials than this have no result, nothing is decided.",
     ),
     lenient: bool = typer.Option(False, "--lenient", help="Exit with 0 if the result is inconclusive."),
-    form: str = FORMAT,
+    form: Format = FORMAT,
     trust: bool = TRUST,
     yes: bool = YES,
 ) -> None:
@@ -101,7 +99,6 @@ def run(
     from friday_cli.evals.options import EvalOptions
 
     gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
-    _require_format(form)
     found = trusted_suite(suite, trust=trust)
     given = dict(_named(text) for text in arms) or {"default": ""}
     if len(given) < len(arms):
@@ -120,21 +117,18 @@ def status(name: str = typer.Argument("", metavar="ID", help="One of them: all i
     asyncio.run(_status(name))
 
 
-def report(name: str = ID, form: str = FORMAT) -> None:
+def report(name: str = ID, form: Format = FORMAT) -> None:
     """Show what an eval found so far."""
-    _require_format(form)
     show_results(asyncio.run(_results(name)), form)
 
 
-def retry(name: str = ID, form: str = FORMAT, trust: bool = TRUST, yes: bool = YES) -> None:
+def retry(name: str = ID, form: Format = FORMAT, trust: bool = TRUST, yes: bool = YES) -> None:
     """Run the trials of an eval that have no result yet."""
-    _require_format(form)
     raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=yes, rescore=False)))
 
 
-def rescore(name: str = ID, form: str = FORMAT, trust: bool = TRUST) -> None:
+def rescore(name: str = ID, form: Format = FORMAT, trust: bool = TRUST) -> None:
     """Run the checks of the suite as they are now on what was kept. No model is asked, so it costs nothing."""
-    _require_format(form)
     raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=True, rescore=True)))
 
 
@@ -170,12 +164,20 @@ def _with_model(name: str, flags: str, model: str) -> str:
     return f"{flags} --model {shlex.quote(model)}".strip() if model and given.options.model is None else flags
 
 
-def _require_format(form: str) -> None:
-    if form not in FORMATS:
-        raise UsageError(f"--format: {form!r} is not one of {', '.join(FORMATS)}.")
-
-
 # ---- what the commands do ---------------------------------------------------------
+
+
+async def _evals(store: MapStore) -> list[BatchRow]:
+    return [row for row in await store.batches() if row.job.source == "eval"]
+
+
+async def _find(store: MapStore, prefix: str) -> BatchRow:
+    """The eval of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
+    found = [row for row in await _evals(store) if row.id.startswith(prefix.lower())]
+    if len(found) != 1:
+        problem = f"matches {len(found)} evals" if found else "is not an eval of this folder"
+        raise UsageError(f"{prefix!r} {problem}.", hint="`friday eval status` lists them.")
+    return found[0]
 
 
 async def _status(name: str) -> None:
@@ -191,7 +193,7 @@ async def _status(name: str) -> None:
         return
     async with _store() as store:
         rows = []
-        for batch in [each for each in await store.batches() if each.job.source == "eval"]:
+        for batch in await _evals(store):
             counts = await store.counts(batch.id)
             state = "running" if store.runs(batch.id) else batch.state
             suite, arms = Path(batch.job.items).name, ", ".join(EvalOptions.of(batch.job).arms)
@@ -206,26 +208,21 @@ async def _status(name: str) -> None:
 async def _results(name: str) -> EvalResults:
     """What an eval found. Raises UsageError."""
     from friday_cli.evals.results import eval_results, trial_rows
-    from friday_cli.evals.run import find_eval
 
     async with _store() as store:
-        batch = await find_eval(store, name)
+        batch = await _find(store, name)
         return eval_results(batch, await trial_rows(store, batch.id))
 
 
 async def _again(name: str, form: str, *, trust: bool, yes: bool, rescore: bool) -> int:
-    from friday_cli.evals.run import find_eval
-
     async with _store() as store:
-        job = (await find_eval(store, name)).job
+        job = (await _find(store, name)).job
     return await run_eval(job, trusted_suite(job.items, trust=trust), form, yes=yes, rescore=rescore)
 
 
 async def _cancel(name: str) -> None:
-    from friday_cli.evals.run import find_eval
-
     async with _store() as store:
-        batch = await find_eval(store, name)
+        batch = await _find(store, name)
         if batch.state == "ended":
             remark(f"eval {batch.id} has ended already")
         else:

@@ -131,10 +131,10 @@ class _Checks:
         """Show what the check of a task found, with `text` beside its name."""
         self.seen += 1
         self.kept += not found.problem
-        self._running.remove(found.name)
+        self._running.remove(found.task.name)
         self.clear()
         sign: Any = ("✗", "red") if found.problem else ("✓", "green")
-        show_painted(sign, (f" {text or found.name}", ""))
+        show_painted(sign, (f" {text or found.task.name}", ""))
         if found.problem:
             show_painted((f"    {found.problem}", "red"))
         self._draw()
@@ -160,7 +160,7 @@ async def _check(suite: Suite, times: int, checks: _Checks, place: Path) -> int:
     async with aclosing(tasks):
         async for found in tasks:
             counts = f"fails before {found.before} of {times}, passes with the reference {found.after} of {times}"
-            checks.ended(found, f"{found.name:<{width}}  {counts}  ({found.seconds:.1f} s)")
+            checks.ended(found, f"{found.task.name:<{width}}  {counts}  ({found.seconds:.1f} s)")
             ran = ran and found.started
     if not ran:
         remark(NOT_FOUND)
@@ -175,10 +175,10 @@ async def _from_git(suite: CommitSuite, checks: _Checks, place: Path) -> int:
     try:
         async with aclosing(suite.tasks(load_context().settings, os.environ, place, checks.begun)) as tasks:
             async for found in tasks:
-                if not found.check.problem:
+                if not found.problem:
                     await asyncio.to_thread(suite.add, found.task)  # at once: what was found outlives an interrupt
-                checks.ended(found.check)
-                if not found.check.started and checks.seen == 1:
+                checks.ended(found)
+                if not found.started and checks.seen == 1:
                     remark(f"{NOT_FOUND}; the other commits were not tried")
                     return 1
     except asyncio.CancelledError:

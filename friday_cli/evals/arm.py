@@ -64,9 +64,7 @@ async def prepare_arm(arm: Arm, folder: Path, env: Mapping[str, str]) -> Prepare
     settings = context.settings
     provider = ProviderPool(settings, env).get(context.choice)
     config = config_dir(env)
-    texts = [
-        path.read_text(errors="replace") if path.is_file() else "" for path in map(config.joinpath, ("hooks.json",))
-    ]
+    hooks = config / "hooks.json"
     folders: Sequence[Path] = (config / "skills", *((options.steering,) if options.steering else ()))
     identity = digest(
         (
@@ -77,7 +75,7 @@ async def prepare_arm(arm: Arm, folder: Path, env: Mapping[str, str]) -> Prepare
             (settings.agents, settings.context, settings.tools, settings.permissions, settings.subagent_model),
             sorted(profile_digest(profile) for profile in context.profiles.found.values()),
             [instruction.text for instruction in context.instructions.files],
-            texts,
+            hooks.read_text(errors="replace") if hooks.is_file() else "",
             await asyncio.to_thread(lambda: [files_digest(each) for each in folders if each.is_dir()]),
             *(("again",) if arm.again else ()),
         )

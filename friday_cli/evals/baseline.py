@@ -11,7 +11,7 @@ from friday_cli.core.protocol.errors import FileError
 from friday_cli.system import atomic_file, safe_files
 
 from . import statistics
-from .results import ArmResult, EvalResults, PairResult
+from .results import EvalResults, PairResult
 from .statistics import FEWEST
 from .suite import MOST_BYTES
 
@@ -93,21 +93,17 @@ def _against(found: EvalResults, gate: Gate) -> Iterator[tuple[int, str]]:
         if not name:
             yield CANNOT_TELL, f"{arm.name}: the baseline has no arm of this name, but {', '.join(names)}"
             continue
-        pair = compare_with(arm, f"the baseline ({name})", gate.against.arms[name])
-        difference = pair.comparison.difference
-        if pair.comparison.word == "worse" and difference.value < -gate.margin:
+        before = gate.against.arms[name]
+        comparison = statistics.compare(statistics.Outcomes.of(before.by_task, before.groups), arm.outcomes)
+        cost = statistics.ratio(before.costs, arm.costs)
+        pair = PairResult(f"the baseline ({name})", arm.name, comparison, cost)
+        difference = comparison.difference
+        if comparison.word == "worse" and difference.value < -gate.margin:
             yield 1, pair.text
-        elif pair.comparison.clusters < FEWEST or difference.low < -gate.margin:
+        elif comparison.clusters < FEWEST or difference.low < -gate.margin:
             yield CANNOT_TELL, f"{pair.text}; a loss of more than {100 * gate.margin:.0f} points is not ruled out"
         else:
             yield 0, pair.text
-
-
-def compare_with(arm: ArmResult, name: str, before: BaselineArm) -> PairResult:
-    """An arm against one of a baseline."""
-    passed = {task: [1.0] * good + [0.0] * (of - good) for task, (good, of) in before.by_task.items()}
-    comparison = statistics.compare(statistics.Outcomes(passed, before.groups), arm.outcomes)
-    return PairResult(name, arm.name, comparison, statistics.ratio(before.costs, arm.costs))
 
 
 def _min_pass(found: EvalResults, gate: Gate) -> Iterator[tuple[int, str]]:

@@ -36,13 +36,6 @@ _NO_CODE = re.compile(
 _TRAILER = re.compile(r"^[A-Z][\w-]+(?:-by|-to|-Id|-On)?: .*$", re.M)
 
 
-class CommitTask(msgspec.Struct, frozen=True):
-    """A task that was made of a commit, and what its check found."""
-
-    task: Task
-    check: TaskCheck
-
-
 class CommitSuite(msgspec.Struct, frozen=True):
     """A suite in `folder` that is made of the commits of a repository."""
 
@@ -59,18 +52,17 @@ class CommitSuite(msgspec.Struct, frozen=True):
 
     async def tasks(
         self, settings: Settings, env: Mapping[str, str], place: Path, begun: Callable[[str], object]
-    ) -> AsyncGenerator[CommitTask, None]:
+    ) -> AsyncGenerator[TaskCheck, None]:
         """The newest commits that make a task, until the suite has enough; those that cannot come with their problem. Those that it
         has are not checked again, nor those between them. Close it (`aclosing`) to stop early. `place` and `begun` as for
         `check_suite`. Raises FridayError."""
         kept, candidates = len(self.there()), await asyncio.to_thread(self._candidates)
         while some := await asyncio.to_thread(list, islice(candidates, max(0, self.most - kept))):
             suite = Suite(self.repository.name, self.repository, tuple(some))
-            tasks = iter(some)
             async with aclosing(check_suite(suite, settings, env, place, begun=begun)) as checks:
                 async for found in checks:
                     kept += not found.problem
-                    yield CommitTask(next(tasks), found)
+                    yield found
 
     def there(self) -> set[str]:
         """The beginnings of the commits of its tasks. Raises UsageError where another suite is in its folder, OSError."""

@@ -31,22 +31,14 @@ def _body(found: EvalResults) -> Iterator[str]:
     yield "<section><h2>In words</h2>\n<ul>\n"
     yield from (f"<li>{escape(line)}</li>\n" for line in remarks(found))
     yield f"</ul></section>\n<section><h2>Cost and passed trials</h2>\n{_scatter(found)}</section>\n"
-    rows = [
-        (
-            row.task,
-            row.arm,
-            str(row.trial),
-            row.outcome,
-            dollars(row.record.work.cost) if row.record else "",
-            short_reason(row),
-            row.record.work.session[:8] if row.record else row.agent[:8],
-        )
-        for row in found.rows
-    ]
+    rows = []
+    for row in found.rows:
+        cost, session = (dollars(row.record.work.cost), row.record.work.session) if row.record else ("", row.agent)
+        rows.append((row.task, row.arm, str(row.trial), row.outcome, cost, short_reason(row), session[:8]))
     titles = ("Task", "Arm", "Trial", "Outcome", "Cost", "Why", "Session")
     yield f"<section><h2>Trials</h2>\n{table(titles, rows, numbers=('Trial', 'Cost'))}"
     for row in found.rows:
-        if why := (row.record.why if row.record else row.error).strip():
+        if why := row.why.strip():
             yield f"<details><summary>{escape(f'{row.label}: {row.outcome}')}</summary>"
             yield f'<pre tabindex="0">{escape(why)}</pre></details>\n'
     yield "</section>\n</main>\n"

@@ -40,6 +40,11 @@ class TrialRow(msgspec.Struct, frozen=True):
         return f"{self.task}, {self.arm}, trial {self.trial}"
 
     @property
+    def why(self) -> str:
+        """Why it did not pass."""
+        return self.error if self.record is None else self.record.why
+
+    @property
     def outcome(self) -> str:
         """passed, failed, capped, error, or "not run"."""
         if self.record is not None:
@@ -75,8 +80,7 @@ class ArmResult(msgspec.Struct, frozen=True):
     @property
     def outcomes(self) -> Outcomes:
         """Its results by task."""
-        passed = {task: [1.0] * good + [0.0] * (of - good) for task, (good, of) in self.by_task.items()}
-        return Outcomes(passed, self.groups)
+        return Outcomes.of(self.by_task, self.groups)
 
     @property
     def cost_per_pass(self) -> float | None:
@@ -174,9 +178,7 @@ def _arm(name: str, flags: str, rows: Sequence[TrialRow]) -> ArmResult:
         good, of = by_task.get(row.task, (0, 0))
         by_task[row.task] = good + (record.outcome == "passed"), of + 1
         costs[row.task] = costs.get(row.task, 0.0) + record.work.cost
-    outcomes = Outcomes(
-        {t: [1.0] * g + [0.0] * (n - g) for t, (g, n) in by_task.items()}, {r.task: r.group for r in rows}
-    )
+    outcomes = Outcomes.of(by_task, {row.task: row.group for row in rows})
     k = min((of for _, of in by_task.values()), default=0)
     works = [record.work for _, record in done]
     return ArmResult(

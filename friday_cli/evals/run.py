@@ -172,10 +172,11 @@ class EvalRun:
     async def _approve(self, batch: BatchRow, left: int) -> None:
         """Say what it will cost and show, and ask for the one yes. Raises UsageError where no one can be asked."""
         job = self._job
+        text = f"{await self._plan(left)}. {self._power()}".rstrip()
         if job.cost is None or not job.cap.above(batch.agreed):
-            self._frontend.note(f"{await self._plan(left)}. {self._power()}".rstrip())
+            self._frontend.note(text)
             return
-        question = f"{await self._plan(left)}. {self._power()}".rstrip(". ")
+        question = text.rstrip(".")
         self._frontend.can_confirm(question)
         if await self._frontend.confirm(question):
             await self._store.update(job.id, approved=job.cost)
@@ -225,12 +226,3 @@ def _item(trial: Trial) -> BatchItem:
         "work": trial.work,
     }
     return BatchItem(trial.label, fields)
-
-
-async def find_eval(store: MapStore, prefix: str) -> BatchRow:
-    """The eval of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
-    found = [row for row in await store.batches() if row.job.source == "eval" and row.id.startswith(prefix.lower())]
-    if len(found) != 1:
-        problem = f"matches {len(found)} evals" if found else "is not an eval of this folder"
-        raise UsageError(f"{prefix!r} {problem}.", hint="`friday eval status` lists them.")
-    return found[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -38,6 +38,11 @@ class Outcomes(msgspec.Struct, frozen=True):
 
     passed: Mapping[str, Sequence[float]]
     group: Mapping[str, str]
+
+    @classmethod
+    def of(cls, counts: Mapping[str, tuple[int, int]], group: Mapping[str, str]) -> Outcomes:
+        """Those of passed trials and trials by task."""
+        return cls({task: [1.0] * good + [0.0] * (of - good) for task, (good, of) in counts.items()}, group)
 
     @property
     def means(self) -> dict[str, float]:
@@ -200,14 +205,12 @@ def _sign_flips(gains: Mapping[str, float], group: Mapping[str, str], seed: int)
 @cache
 def _t_quantile(share: float, freedom: int) -> float:
     """The value below which a variable of Student's t distribution is with the probability `share` (above one half)."""
-    return _root(lambda t: 1 - _beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2 - share, 0.0, 1_000.0)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    low, high = 0.0, 1_000.0
     for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) < 0 else (low, middle)
-    return (low + high) / 2
+        t = (low + high) / 2
+        below = 1 - _beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2 < share
+        low, high = (t, high) if below else (low, t)
+    return low
 
 
 def _beta(a: float, b: float, x: float) -> float:

@@ -24,10 +24,10 @@ SHOWN = 300
 
 
 class TaskCheck(msgspec.Struct, frozen=True):
-    """What was found of a task: how often its check failed `before` and passed `after` the reference, of `times`; `problem` if that is
+    """What was found of a `task`: how often its check failed `before` and passed `after` the reference, of `times`; `problem` if that is
     not right; `seconds` of one check; `started`: whether its program could be run."""
 
-    name: str
+    task: Task
     before: int
     after: int
     times: int
@@ -91,4 +91,4 @@ async def _check(task: Task, suite: Suite, folder: Path, commands: ConfinedComma
         problem = str(error)
     if not problem and counts["before"] < times:
         problem = "the check passes before anything is done"
-    return TaskCheck(task.name, counts["before"], counts["after"], times, slowest, problem, started=runs)
+    return TaskCheck(task, counts["before"], counts["after"], times, slowest, problem, started=runs)

@@ -142,7 +142,8 @@ def _rows(envelopes: Sequence[Envelope], texts: dict[str, Any]) -> Iterator[dict
             continue
         event = clean(_replaced(msgspec.to_builtins(_short(envelope.event)), places))
         if isinstance(envelope.event, events.Prefix):
-            event["system"] = [_kept(texts, _title(part), part.split("\n")) for part in _PART.split(event["system"])]
+            parts = [part.split("\n") for part in _PART.split(event["system"])]
+            event["system"] = [_kept(texts, f"text {rows[0].removeprefix('# ')[:40].strip()}", rows) for rows in parts]
             event["tools"] = [
                 _kept(texts, f"tool {tool['name']}", {**tool, "description": tool["description"].split("\n")})
                 for tool in event["tools"]
@@ -178,11 +179,6 @@ def _replaced(value: Any, places: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, list | tuple):
         return [_replaced(item, places) for item in value]
     return value
-
-
-def _title(part: str) -> str:
-    line = part.split("\n", 1)[0].removeprefix("# ")
-    return f"text {line[:40].strip()}"
 
 
 def _kept(texts: dict[str, Any], title: str, content: Any) -> str:

@@ -40,7 +40,9 @@ class Divergence(msgspec.Struct, frozen=True):
         """One line, then the two lines that differ."""
         about = f"{self.place}: {self.where}" + (f" line {self.line}" if self.line else "")
         about = sanitize_line(about + (f" ({self.cause})" if self.cause else ""), 2 * SHOWN)
-        rows = [f"{mark} {_short(text)}" for mark, text in (("-", self.before), ("+", self.after)) if text]
+        rows = [
+            f"{mark} {sanitize_line(text, SHOWN)}" for mark, text in (("-", self.before), ("+", self.after)) if text
+        ]
         return "\n  ".join((f"{about} [{self.kind}]", *rows))
 
     @property
@@ -52,10 +54,6 @@ class Divergence(msgspec.Struct, frozen=True):
     def change(self) -> tuple[str, str, str, str]:
         """What is equal for the same change at other places."""
         return self.kind, self.where, self.before, self.after
-
-
-def _short(text: str) -> str:
-    return sanitize_line(text, SHOWN)
 
 
 _ENVIRONMENT = re.compile(re.escape(ENVIRONMENT.strip()) + r"\n\n(.*?)(?=\n\n# |\n\n<|\Z)", re.S)

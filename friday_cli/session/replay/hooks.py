@@ -9,7 +9,7 @@ from typing import Literal
 from friday_cli.core.agent.agent import Agent, HookedCall, HookOutcome
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.events import Denied, Envelope, HookRan, MessageAdded
-from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult
+from friday_cli.core.protocol.messages import ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.extensions.hooks.answer import said_by
@@ -17,10 +17,6 @@ from friday_cli.extensions.hooks.hook import EVENTS
 
 AFTER_CALLS = ("PostToolUse", "PostToolUseFailure", "PostToolBatch")
 """The events of hooks that see what calls did."""
-
-
-def _is_note(message: Message) -> bool:
-    return message.role == "user" and message.source == "harness"
 
 
 class RecordedHooks:
@@ -41,7 +37,7 @@ class RecordedHooks:
                 self._left[path, event.event, event.call_id].append(event)
                 if event.decision == "context" and event.event not in ("PreToolUse", "PostToolUse", "SessionStart"):
                     waiting.add(path)
-            elif path in waiting and isinstance(event, MessageAdded) and _is_note(event.message):
+            elif path in waiting and isinstance(event, MessageAdded) and event.message.source == "harness":
                 self._texts[path].append(event.message.text)
                 waiting.discard(path)
 

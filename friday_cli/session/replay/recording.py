@@ -50,7 +50,6 @@ class RecordedCall(msgspec.Struct):
 class RecordedAsk(msgspec.Struct):
     """A question to a person. `answer` is None if it was withdrawn. `answered`: when it was answered."""
 
-    asked: events.PermissionAsked | events.QuestionAsked
     answer: events.PermissionAnswered | events.QuestionAnswered | None = None
     answered: float = 0.0
 
@@ -148,7 +147,7 @@ def _read_answers(found: Recording) -> None:
             case events.ToolFinished() if (calls := found.calls.get((path, event.call_id))) is not None:
                 calls[-1].finished, calls[-1].ended = event, at
             case events.PermissionAsked() | events.QuestionAsked():
-                asked[event.id] = RecordedAsk(event)
+                asked[event.id] = RecordedAsk()
                 found.asks.setdefault((path, event.call_id), []).append(asked[event.id])
             case events.PermissionAnswered() | events.QuestionAnswered() if event.id in asked:
                 asked[event.id].answer, asked[event.id].answered = event, at
