@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from friday_cli.agents.isolation import local_workspace
 from friday_cli.agents.surroundings import Surroundings, T
@@ -14,12 +15,14 @@ from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.llm.models import ModelChoice
 from friday_cli.llm.providers.recorded import RecordedProvider
-from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 from .answers import ReplayAnswers
 from .hooks import AFTER_CALLS, RecordedHooks
 from .recording import Recording
 from .worktrees import RecordedWorktrees
+
+if TYPE_CHECKING:
+    from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
 class RecordedSurroundings(Surroundings):
@@ -65,4 +68,4 @@ class RecordedSurroundings(Surroundings):
         return RecordedHooks(self._after) if self._hooked else None
 
     def worktrees(self, make: Callable[[], Worktrees], workspace: Workspace) -> Worktrees:
-        return RecordedWorktrees(local_workspace(workspace), self._after)
+        return cast("Worktrees", RecordedWorktrees(local_workspace(workspace), self._after))

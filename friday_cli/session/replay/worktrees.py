@@ -11,21 +11,26 @@ import msgspec
 from friday_cli.core.protocol.events import Envelope, WorktreeChanged
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
-from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-NOWHERE = Path("/nowhere")
 
 
-class RecordedWorktrees(Worktrees):
+class RecordedWorktrees:
     """Stands for `Worktrees`, from the recorded events of a session; in the replay all agents work in `base`."""
 
     def __init__(self, base: LocalWorkspace, envelopes: Sequence[Envelope]) -> None:
-        super().__init__(NOWHERE, session="")
+        self.session, self.all = "", list[Worktree]()
         self._base = base
         self._ends: dict[str, deque[WorktreeChanged]] = defaultdict(deque)
         for envelope in envelopes:
             if isinstance(envelope.event, WorktreeChanged) and envelope.event.state != "opened":
                 self._ends[envelope.agent].append(envelope.event)
+
+    def newest_of(self, path: str) -> Worktree | None:
+        """As `Worktrees.newest_of`."""
+        return next((made for made in reversed(self.all) if made.path == path), None)
+
+    def containing(self, workspace: object) -> Worktree | None:
+        """As `Worktrees.containing`."""
+        return next((made for made in self.all if made.open and made.workspace is workspace), None)
 
     async def create(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
         """A worktree that is only a name."""
@@ -34,7 +39,7 @@ class RecordedWorktrees(Worktrees):
         metadata = WorktreeMetadata(
             "", name, f"friday/{name}", folder=folder, within="", top=folder, home=folder, common=""
         )
-        made = Worktree(metadata, NOWHERE, workspace=self._base.at(self._base.root))
+        made = Worktree(metadata, Path("/nowhere"), workspace=self._base.at(self._base.root))
         self.all.append(made)
         return made
 
