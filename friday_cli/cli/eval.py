@@ -14,6 +14,7 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.system import event_loop
 from friday_cli.system.paths import text_of, working_folder
 
 from .eval_arms import read_arm, with_again
@@ -109,7 +110,7 @@ def run(
     named = suite if found.shipped else text_of(Path(suite).resolve())
     options = EvalOptions(flags, trials, seed)
     job = options.job(text_of(working_folder()), named, cost=max_cost, parallel=parallel)
-    raise typer.Exit(asyncio.run(run_eval(job, found, form, yes=yes, gate=gate)))
+    raise typer.Exit(event_loop.run(run_eval(job, found, form, yes=yes, gate=gate)))
 
 
 def status(name: str = typer.Argument("", metavar="ID", help="One of them: all its trials.")) -> None:
@@ -124,12 +125,12 @@ def report(name: str = ID, form: Format = FORMAT) -> None:
 
 def retry(name: str = ID, form: Format = FORMAT, trust: bool = TRUST, yes: bool = YES) -> None:
     """Run the trials of an eval that have no result yet."""
-    raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=yes, rescore=False)))
+    raise typer.Exit(event_loop.run(_again(name, form, trust=trust, yes=yes, rescore=False)))
 
 
 def rescore(name: str = ID, form: Format = FORMAT, trust: bool = TRUST) -> None:
     """Run the checks of the suite as they are now on what was kept. No model is asked, so it costs nothing."""
-    raise typer.Exit(asyncio.run(_again(name, form, trust=trust, yes=True, rescore=True)))
+    raise typer.Exit(event_loop.run(_again(name, form, trust=trust, yes=True, rescore=True)))
 
 
 def save(

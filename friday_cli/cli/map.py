@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
+from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import text_of, working_folder
 
@@ -105,7 +106,7 @@ def _run(job: MapJob, *, yes: bool) -> int:
         frontend.note(f"{item.where}: {item.problem}; it is skipped")
     if more := len(prepared.bad) - 20:
         frontend.note(f"{more:,} more items are skipped") if more > 0 else None
-    return asyncio.run(_execute(prepared, frontend))
+    return event_loop.run(_execute(prepared, frontend))
 
 
 async def _execute(prepared: Any, frontend: Any) -> int:

@@ -155,8 +155,10 @@ class EvalRun:
                     break
             self._reason = self._reason or scheduler.reason
         finally:
-            await engine.close()
-            await commands.close()
+            try:
+                await engine.close()
+            finally:
+                await commands.close()
 
     async def _works(self, trials: Mapping[str, Trial], caps: Mapping[str, tuple[Cap, Cap]]) -> AsyncIterator[ItemTask]:
         """The trials that are to be run, in order."""

@@ -61,6 +61,7 @@ class Scheduler:
         self._running = BackgroundTasks()
         self._unwritten: list[ItemRow] = []
         """The ends of items that could not be stored."""
+        self._defect: Exception | None = None
 
     def hide_progress(self) -> None:
         """The work that follows is not that of items: it is not shown as their progress."""
@@ -75,7 +76,8 @@ class Scheduler:
         self.reason = self.reason or reason
 
     async def run(self, works: AsyncIterator[ItemTask], *, most: int | None = None) -> None:
-        """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended."""
+        """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended; a defect of
+        one is raised then."""
         try:
             count = 0
             async for work in works:
@@ -129,7 +131,15 @@ class Scheduler:
 
     async def _work(self, work: ItemTask, held: Reservation) -> None:
         begun = asyncio.get_running_loop().time()
-        done = await self._engine.run(work)
+        try:
+            done = await self._engine.run(work)
+        except (
+            Exception
+        ) as error:  # a defect: what it cost is not known, so the item's start stays in the store, and its cap reserved
+            self.stop(f"{type(error).__name__}: {error}")
+            self._defect = self._defect or error
+            self.progress.running -= 1
+            return
         self.progress.took_s += asyncio.get_running_loop().time() - begun
         if done.stop:
             self.stop(done.error)
@@ -156,12 +166,12 @@ class Scheduler:
 
     async def _ended(self) -> None:
         while self._running:
-            ended, _ = await asyncio.wait(self._running)
-            for task in ended:
-                task.result()
+            await asyncio.wait(self._running)
         unwritten, self._unwritten = self._unwritten, []
         for row in unwritten:
             await self._finish(row)
+        if self._defect is not None:
+            raise self._defect
 
     def _row(self, work: ItemTask, done: ItemResult) -> ItemRow:
         if work.rounds and done.state == "waiting":  # its next try reads the same replies

@@ -251,9 +251,11 @@ class ItemAgents:
             await self._tree.node("a").finished()
         for ownership in self._owned:
             ownership.release()
-        if self._owned:
-            await self._parts.storage.store.reconcile()  # their main agents have no end
-        await self._session.close()
+        try:
+            if self._owned:
+                await self._parts.storage.store.reconcile()  # their main agents have no end
+        finally:
+            await self._session.close()
 
     @property
     def _parts(self) -> SessionParts:

@@ -65,8 +65,10 @@ class Store:
 
     async def close(self) -> None:
         """Finish all writes and close the file. The store cannot be used afterwards."""
-        await self._reader.close()
-        await self._writer.close()
+        try:
+            await self._reader.close()
+        finally:
+            await self._writer.close()
 
     async def sync(self) -> None:
         """Return when everything written so far survives a power failure."""

@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 LOOK_S = 1.0
@@ -24,8 +23,6 @@ TOLD_AFTER = 10
 """Looks without a turn of the event loop after which the person is told; after a time limit, the process ends then."""
 STOPPED_AFTER = 60
 """Looks after which a process that is being ended by a signal ends, whatever it waits for."""
-CLOSE_S = 5.0
-"""Seconds that threads are waited for at the end of the event loop."""
 WRITE_S = 1.0
 """Seconds that a text for the person may take: what it is written to may not answer either."""
 WAITS = "waits for a file system or a terminal that does not answer; Ctrl+C ends it"
@@ -51,7 +48,6 @@ class BlockedWatch:
         restore: Callable[[], object] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(_Threads(32, "asyncio"))
         self._limit, self._code, self._rest_s = limit_s, code, REST_S if background else LOOK_S
         self._tell, self._restore = tell or _tell, restore
         self._status = f"/proc/self/task/{threading.get_native_id()}/status"
@@ -114,16 +110,6 @@ class BlockedWatch:
     def _end(self, code: int) -> None:
         _within_limit(lambda: (self._restore(), os.write(2, _ENDS.encode())))
         os._exit(code)
-
-
-class _Threads(ThreadPoolExecutor):
-    """The threads of `asyncio.to_thread`, for which the end of the loop waits `CLOSE_S` seconds only."""
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        super().shutdown(wait=False, cancel_futures=cancel_futures)
-        until = time.monotonic() + CLOSE_S
-        for thread in self._threads if wait else ():
-            thread.join(max(0.0, until - time.monotonic()))
 
 
 def _look(path: str) -> tuple[bool, set[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -141,17 +142,21 @@ class LocalWorkspace(WorkspaceFiles):
 
     async def close(self) -> None:
         self._closed = True
-        if self._started is not None:
-            await self._started.close()
         if self._owner is not None:
             self._owner._siblings.discard(self)
+            if self._started is not None:
+                await self._started.close()
             return
-        await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
-        await self.write_hook.close()
-        await self._host.end_processes()
-        if self._sandbox is not None:
-            await asyncio.to_thread(self._sandbox.close)
-        await asyncio.to_thread(self.overflow.close)
+        async with AsyncExitStack() as ends:  # in the opposite order, also where one of them fails
+            ends.push_async_callback(asyncio.to_thread, self.overflow.close)
+            if self._sandbox is not None:
+                ends.push_async_callback(asyncio.to_thread, self._sandbox.close)
+            ends.push_async_callback(self._host.end_processes)
+            ends.push_async_callback(self.write_hook.close)
+            for sibling in list(self._siblings):
+                ends.push_async_callback(sibling.close)
+            if self._started is not None:
+                ends.push_async_callback(self._started.close)
 
     async def keep_output(self, data: bytes) -> str:
         try:

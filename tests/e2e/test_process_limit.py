@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -49,3 +50,29 @@ def test_it_is_said_in_one_line(friday: Friday, count: int) -> None:
     assert "itself failed" not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith(("hi\n", "Commands cannot be started: ")) or SAYS in done.stderr + done.stdout
+
+
+def test_what_was_begun_is_done_and_saved_where_no_more_threads_start(
+    friday: Friday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three are enough: the watch's, the store's and one for files. With fewer, a line says so before a request is sent."""
+    friday.plays(
+        "agents:\n  a:\n    - calls: [{name: delegate_task, arguments: {profile: researcher, task: look}}]\n"
+        "    - calls: [{name: write_file, arguments: {path: out.txt, content: hello}}]\n    - text: THE ANSWER\n"
+        "  a.1:\n    - text: child done\n"
+    )
+    start, started = threading.Thread.start, [0]
+
+    def limited(thread: threading.Thread) -> None:
+        started[0] += 1
+        if started[0] > 3:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        done = friday("--yolo", "go")
+    assert started[0] > 3
+    assert (done.code, done.out) == (0, "THE ANSWER\n"), done.err
+    assert (friday.project / "out.txt").read_text() == "hello"
+    assert friday("-c", "and?").code == 0

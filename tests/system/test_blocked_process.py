@@ -14,9 +14,9 @@ import pytest
 
 BLOCKED = """
 import asyncio, ctypes, os, signal, sys, threading, time
-from friday_cli.system import blocked_process
+from friday_cli.system import blocked_process, event_loop
 
-blocked_process.LOOK_S, blocked_process.CLOSE_S = 0.05, 0.3
+blocked_process.LOOK_S, event_loop.CLOSE_S = 0.05, 0.3
 libc, stack = ctypes.CDLL(None), ctypes.create_string_buffer(65536)
 
 def tell(text):
@@ -43,7 +43,7 @@ async def main(how, pipe):
     libc.clone(libc.sleep, ctypes.c_void_p((ctypes.addressof(stack) + 65536) & ~15), 0x4000 | signal.SIGCHLD, 60)
     await asyncio.sleep(0.3)
 
-asyncio.run(main(*sys.argv[1:]))
+event_loop.run(main(*sys.argv[1:]))
 if sys.argv[1] != "exit":
     os._exit(0)
 """

@@ -89,7 +89,9 @@ class AcpAgent:
 
     async def close(self) -> None:
         """Close all sessions."""
-        await asyncio.gather(*(session.close() for session in self._sessions.values()))
+        ends = await asyncio.gather(*(session.close() for session in self._sessions.values()), return_exceptions=True)
+        for error in filter(None, ends):
+            raise error
 
     # ---- the connection --------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from friday_cli.session.session import Options
+from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
 
@@ -31,7 +32,7 @@ def acp(values: Mapping[str, Any]) -> int:
     sink, config = claim_stdout(), values["config"]
     file = Path(config).absolute() if config else None
     options = session_options(values, working_folder(None), resume=None, config_file=file)
-    asyncio.run(_serve(options, sink))
+    event_loop.run(_serve(options, sink))
     return 0
 
 

@@ -161,13 +161,15 @@ class BackgroundOwner:
 
     async def close(self) -> None:
         """Serve no longer, and close the session."""
-        if self._stopping is not None:
-            await asyncio.gather(self._stopping, return_exceptions=True)
-        if self._follower is not None:
-            await self._follower.cancel()
-        await self._notifier.close()
-        await self._server.close()
-        await self.session.close()
+        try:
+            if self._stopping is not None:
+                await asyncio.gather(self._stopping, return_exceptions=True)
+            if self._follower is not None:
+                await self._follower.cancel()
+            await self._notifier.close()
+            await self._server.close()
+        finally:
+            await self.session.close()
 
     def _on_event(self, envelope: Envelope, replayed: bool) -> None:
         if envelope.seq is not None:

@@ -15,6 +15,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 
 from .serve_settings import ServeSettings
@@ -27,7 +28,7 @@ def serve(values: Mapping[str, Any]) -> int:
     with code 0, after the sessions are closed. Raises FridayError for options and settings that cannot be used."""
     settings = ServeSettings.read(values)
     logging.getLogger("mcp").setLevel(logging.ERROR)
-    asyncio.run(_serve(settings))
+    event_loop.run(_serve(settings))
     return 0
 
 

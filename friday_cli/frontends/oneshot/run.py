@@ -23,6 +23,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.session.attachments import PromptText
 from friday_cli.session.session import Options, Session
+from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import working_folder
 from friday_cli.view.follower import SessionFollower
@@ -112,7 +113,7 @@ def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
 
             schema = read_schema(values["json_schema"], "--json-schema")
         prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl+C stops it
-        return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
+        return event_loop.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -224,14 +224,16 @@ class SessionController:
         self.loop.stop()
         session, self.session, self.remote = self.session, None, None
         observer, self.observer = self.observer, None
-        if observer is not None:
-            await self.fold.stop(cancel=True)  # it reads events of the observer
-            await observer.close()
-        if session is not None:
-            if self.state.root is not None:
-                self.last = session.id
-            await session.close()
-        await self.fold.stop(cancel=False)
+        if session is not None and self.state.root is not None:
+            self.last = session.id
+        try:
+            if observer is not None:
+                await self.fold.stop(cancel=True)  # it reads events of the observer
+                await observer.close()
+            if session is not None:
+                await session.close()
+        finally:
+            await self.fold.stop(cancel=False)
 
     @property
     def working(self) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.system import event_loop
 from friday_cli.system.paths import working_folder
 
 from ..options import session_options
@@ -43,7 +44,7 @@ def chat(values: Mapping[str, Any], *, joins: str = "") -> int:
     cwd = working_folder(values.get("cwd"))
     if not (joins or values.get("trust") or _trust_decided(cwd)):
         return 0
-    return asyncio.run(_chat(values, cwd, joins))
+    return event_loop.run(_chat(values, cwd, joins))
 
 
 def _trust_decided(cwd: Path) -> bool:

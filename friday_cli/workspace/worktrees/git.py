@@ -162,7 +162,7 @@ class _GitCall:
                     stderr=errors,
                     start_new_session=True,
                 )
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no thread to wait for it
                 reason = getattr(error, "strerror", None) or error
                 raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
             if self._early_signal:
