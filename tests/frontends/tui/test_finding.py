@@ -47,6 +47,16 @@ async def test_hits_are_counted_and_gone_to_one_by_one_also_over_two_rows(tmp_pa
         await chat.type("pear", shows="no match")
 
 
+@pytest.mark.parametrize(("width", "keys"), [(60, False), (80, True)])
+async def test_the_field_of_a_search_keeps_its_room(tmp_path: Path, width: int, keys: bool) -> None:
+    async with opened(tmp_path, PLAY, size=(width, 20)) as chat:
+        await chat.ask("one")
+        text = "An older answer with an"
+        await chat.say(f"/find {text}", shows="1 of 1")
+        chat.has(f" {text} ")
+        assert ("Enter: next" in chat.frame) is keys
+
+
 async def test_a_search_begins_with_the_last_hit_that_is_not_below_the_screen(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": f"apple {n}\n\n" + "word\n\n" * 30} for n in range(3)]}) as chat:
         for text in ("one", "two", "three"):

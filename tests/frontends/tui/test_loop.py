@@ -82,6 +82,12 @@ async def test_what_the_command_writes_names_no_file_and_approves_no_host(tmp_pa
     assert taint._trusted_hosts == set()
 
 
+async def test_the_chat_follows_a_loop_also_from_the_beginning_of_a_card(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "word\n\n" * 20 + "The end."}]}, size=(60, 20)) as chat:
+        await chat.say("/help", shows="@ names a file")
+        await chat.say("/loop until x1 false", shows="The end.")
+
+
 async def test_a_loop_ends_at_its_rounds_and_by_escape(tmp_path: Path) -> None:
     said = [{"text": f"Round {n}."} for n in range(1, 5)]
     async with opened(tmp_path, {"a": said}) as chat:
@@ -91,6 +97,7 @@ async def test_a_loop_ends_at_its_rounds_and_by_escape(tmp_path: Path) -> None:
         await chat.say("/loop 1h look")
         await chat.until(lambda: chat.state.root is not None and chat.state.root.run == 3 and chat.state.root.ended)
         assert chat.app.controller.loop.running
+        chat.has("Loop every 1 h 00 m: it ends after 20 rounds or $5.00 at most, and by Esc.")
         await chat.press("escape", shows="The loop is stopped.")
         assert "Stopped." not in chat.frame
         assert not chat.app.controller.loop.running

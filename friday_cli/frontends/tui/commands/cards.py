@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.displays import TableDisplay
-from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
+from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, seconds, tokens
 from friday_cli.core.tool_catalog import TODO
 from friday_cli.session import lists
 from friday_cli.system.paths import config_dir, with_tilde
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from friday_cli.session.port import SessionPort
 
     from ..controller import SessionController
+    from ..loop import LoopPlan
 
 CELLS = 50
 """Cells of the picture of the context window."""
@@ -79,6 +80,13 @@ async def _servers(session: SessionPort | None) -> str:
     from friday_cli.session.commands import ListServers
 
     return ", ".join(f"{code(row.name, 64)} {code(row.state)}" for row in await session.do(ListServers()))
+
+
+def loop_card(plan: LoopPlan) -> str:
+    """What a loop does, and what ends it."""
+    what = f"until {code(plan.command, 200)} succeeds" if plan.command else f"every {seconds(plan.every_s)}"
+    cap = f"{pluralize(plan.rounds, 'round')} or ${plan.dollars:.2f}"
+    return f"**Loop** {what}: it ends after {cap} at most, and by Esc."
 
 
 def hooks_card(hooks: Sequence[Hook], problems: Sequence[str]) -> str:

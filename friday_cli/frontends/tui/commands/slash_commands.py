@@ -168,7 +168,9 @@ async def _loop(chat: CommandContext, rest: str) -> None:
         chat.say_note("The loop is stopped." if chat.controller.loop.stop() else "There is no loop.")
         return
     chat.controller.require_session()
-    chat.controller.loop.start(read_plan(rest))
+    plan = read_plan(rest)
+    chat.controller.loop.start(plan)
+    chat.show_card(cards.loop_card(plan))
 
 
 @command("budget", "Caps over all your sessions: what is used; change one", usage="[CAP AMOUNT [KEY] | clear]")

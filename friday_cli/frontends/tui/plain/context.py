@@ -43,7 +43,7 @@ class PlainContext:
         self._say, self._leave, self._reopened = say, leave, reopened
 
     def show_card(self, markdown: str) -> None:
-        self._say(markdown)
+        self._say(markdown.replace("\\|", "|"))
 
     def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
         self._say(text if level == "information" else f"{level.capitalize()}: {text}")

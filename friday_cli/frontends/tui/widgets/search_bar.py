@@ -13,6 +13,9 @@ from textual.widgets import Input, Static
 from .text_field import TextField
 from .transcript import Transcript
 
+WIDE_FIELD = 80
+"""Cells of a screen on which the keys stand beside the field; on a narrower one they would leave no room for the text."""
+
 
 class _Field(TextField):
     """The text that is searched."""
@@ -100,7 +103,8 @@ class FindBar(Horizontal):
             (self._transcript.action_page_down if by > 0 else self._transcript.action_page_up)()
 
     def _say(self, found: str) -> None:
-        self.query_one("#found", Static).update(f"{found} · Enter: next · Up: previous · Esc: close" if found else "")
+        keys = " · Enter: next · Up: previous · Esc: close" if self.app.size.width >= WIDE_FIELD else ""
+        self.query_one("#found", Static).update(f"{found}{keys}" if found else "")
 
     def _count(self) -> None:
         if self._transcript is not None and self.display:
