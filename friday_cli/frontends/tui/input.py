@@ -82,6 +82,8 @@ class InputController:
         command that it names."""
         from .commands import notes, slash_commands
 
+        if draft.text.strip() == "?" and not path:  # other assistants show their help for it
+            draft = replace(draft, text="/help")
         chat, text = self._chat, draft.text
         if path and text.split(" ")[0] == "/handback":  # of the agent that the prompt is for
             text = f"/handback {path}{text.removeprefix('/handback')}"

@@ -121,6 +121,13 @@ async def test_settings_that_are_safe_are_changed_in_the_chat_and_others_are_not
         assert "sandbox" not in (Path(os.environ["FRIDAY_HOME"]) / "config.toml").read_text()
 
 
+async def test_a_lone_question_mark_shows_the_help(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "Never."}]}, size=(100, 40)) as chat:
+        await chat.type("?")
+        await chat.press("enter", shows="what it does")
+        assert chat.state.root is None
+
+
 async def test_cards_say_how_the_session_and_its_parts_are(tmp_path: Path) -> None:
     skill = Path(os.environ["FRIDAY_HOME"]) / "skills" / "tidy" / "SKILL.md"
     skill.parent.mkdir(parents=True)
