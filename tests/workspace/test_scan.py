@@ -21,7 +21,7 @@ from friday_cli.workspace.checkpoints import scan, write_hook
 from friday_cli.workspace.checkpoints.blobs import Blobs
 from friday_cli.workspace.checkpoints.file_state import ContentReader
 from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
-from friday_cli.workspace.checkpoints.scan import SnapshotLimits
+from friday_cli.workspace.checkpoints.scan import FolderScanner, SnapshotLimits
 from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.fs.change_detection import now
@@ -217,6 +217,27 @@ async def test_the_first_snapshot_of_a_large_repository_is_taken_before_a_comman
     kept = {k.path: k.before for e in journal.envelopes if isinstance(e.event, Checkpoint) for k in e.event.files}
     assert kept.keys() == {"a", "b"}
     assert recorder.blobs.get(kept["a"]) == b"of the person\n"
+
+
+def test_where_the_index_names_too_many_files_they_are_counted_first(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository that is too large is given up without a watch; one whose files are not all checked out is not given up."""
+    (root / ".git/index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (100).to_bytes(4, "big"))
+    files = len(Snapshot([root], tmp_path / "files", SnapshotLimits())._scanner.complete({}) or ())
+    here = FolderScanner([root], SnapshotLimits(files=files))
+    assert len(here.complete({}) or ()) == files
+    assert not here.problem
+    here.close()
+    monkeypatch.setattr(FolderScanner, "_start_watch", lambda self: pytest.fail("it was not counted first"))
+    for limits, why in (
+        (SnapshotLimits(files=files - 1), f"the folder has more than {files - 1} files"),
+        (SnapshotLimits(files=files, seconds=-1), "scanning the folder takes longer than -1 s"),
+    ):
+        scanner = FolderScanner([root], limits)
+        assert scanner.complete({}) is None
+        assert scanner.problem == why
+        assert scanner.complete({}) is None
 
 
 async def test_a_session_that_ends_does_not_wait_for_the_first_snapshot(

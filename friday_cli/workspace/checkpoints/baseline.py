@@ -96,7 +96,7 @@ class BaselineFile:
                 raise
             self._remove()
             start = 0
-        return msgspec.structs.replace(file, start=start, size=len(data))
+        return FileSnapshot(file.root, file.stamp, file.mode, start, len(data), file.lost)
 
     def drop(self, path: str) -> None:
         """Write that a file no longer exists."""
@@ -146,9 +146,10 @@ class BaselineFile:
         start = self.end + _LENGTH + len(head)
         rest = memoryview(b"".join((len(head).to_bytes(_LENGTH, "big"), head, data)))
         try:
-            file.seek(self.end)
+            at = self.end
             while rest:  # unbuffered: the error of a full disk must be raised for this entry
-                rest = rest[file.write(rest) :]
+                written = os.pwrite(file.fileno(), rest, at)
+                at, rest = at + written, rest[written:]
         except OSError:
             with contextlib.suppress(OSError):
                 file.truncate(self.end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -14,6 +13,7 @@ import msgspec
 
 from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.system import safe_files
+from friday_cli.system.beneath import WALK
 
 HASHED = 256_000_000
 """Largest file whose sha256 is computed, in bytes."""
@@ -68,33 +68,47 @@ def file_state(root: Path, path: Path, *, most: int) -> FileState:
 
 
 class ContentReader:
-    """Reads many files. A folder is opened once for files of it that follow each other. No link in a path is followed."""
+    """Reads many files. A folder stays open while files below it follow each other. No link in a path is followed."""
 
     def __init__(self) -> None:
-        self._stack = contextlib.ExitStack()
-        self._folder, self._fd = "", -1
+        self._open: list[tuple[str, int]] = []
+        """The path and the descriptor of each open folder; each is in the one before it, the first is a root."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        self._leave(None)
+
+    def _leave(self, folder: str | None) -> None:
+        """Close the folders that `folder` is not in; None: all."""
+        while self._open and (folder is None or not f"{folder}/".startswith(f"{self._open[-1][0].rstrip('/')}/")):
+            os.close(self._open.pop()[1])
+
+    def _enter(self, root: str, folder: str) -> int:
+        """The descriptor of a folder below `root`. Raises OSError."""
+        if self._open and self._open[0][0] != root:
+            self._leave(None)
+        self._leave(folder)
+        if not self._open:
+            self._open.append((root, os.open(root, WALK)))
+        at, opened = self._open[-1]
+        for name in filter(None, folder[len(at) :].split("/")):
+            at, opened = f"{at.rstrip('/')}/{name}", os.open(name, WALK, dir_fd=opened)
+            self._open.append((at, opened))
+        return opened
 
     def read(self, root: str, path: str, *, most: int) -> bytes | None:
         """The content of a file, or the target of a link; None if it cannot be read or is larger than `most` bytes."""
         folder, _, name = path.rpartition("/")
         try:
-            if folder != self._folder:
-                self._folder = ""
-                self._stack.close()
-                self._fd = self._stack.enter_context(safe_files.open_parent(Path(root), Path(path)))
-                self._folder = folder
+            above = self._open[-1][1] if self._open and self._open[-1][0] == folder else self._enter(root, folder)
             try:
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd)
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-                return os.fsencode(os.readlink(name, dir_fd=self._fd))
+                return os.fsencode(os.readlink(name, dir_fd=above))
             try:
                 found = os.fstat(fd)
                 if not stat.S_ISREG(found.st_mode) or found.st_size > most:

@@ -14,15 +14,14 @@ import msgspec
 
 from friday_cli.system import safe_files
 from friday_cli.system.folder_watch import FolderWatch
-from friday_cli.system.gitignore import Level, indexed_files, level_of
+from friday_cli.system.gitignore import indexed_files
 from friday_cli.system.project_search import nearest_repository
 
 from ..fs.change_detection import BUILD_FOLDERS, SCAN_CPU_S, SKIPPED, now
 from .baseline import FileSnapshot
 from .blobs import MEGABYTE
+from .folder_rules import FolderRules, rules_of
 
-IGNORED = 64 * 1024
-"""Largest ignored file (such as `.env`) that is included, in bytes."""
 LINKED = 500
 """With more files that have several names than this a complete scan is faster than asking for each."""
 TOUCHED = 100_000
@@ -92,19 +91,21 @@ class FolderScanner:
         self._remember_linked(found)
         self._touched.add(files | found.keys())
         if len(known) + len(found) > self.limits.files and len(known.keys() | found.keys()) > self.limits.files:
-            self._give_up(f"the folder has more than {self.limits.files:,} files")
+            self._give_up(_large(self.limits))
             return None
         self.scanned_at = scanned_at
         return found
 
     def takes_long(self) -> bool:
-        """Whether git's indexes have enough files for a complete scan to take long, and not too many for it."""
-        return EARLY <= sum(map(indexed_files, self.roots)) <= self.limits.files
+        """Whether git's indexes have enough files for a complete scan to take long."""
+        return sum(map(indexed_files, self.roots)) >= EARLY
 
     def complete(
         self, known: Mapping[str, FileSnapshot], wanted: Callable[[], bool] = lambda: True
     ) -> dict[str, FoundFile] | None:
         """As `changed`, with all files. None also if `wanted` became False meanwhile."""
+        if not known and not self.problem:
+            self.problem = _too_large(self.roots, self.limits)
         if self.problem:
             return None
         self.scanned_at, self.rules, self._linked = now(), {}, set()
@@ -176,18 +177,17 @@ class FolderScanner:
         found: dict[str, FoundFile] = {}
         ignored: list[str] = []
         for root in self.roots:
-            level, hidden = level_of(root)
-            top = FolderRules(None if hidden else level, nearest_repository(root) is not None)
-            for count, (path, status) in enumerate(self._files(str(root), top, rules, ignored, watch)):
-                found[path] = FoundFile(str(root), status)
+            top = str(root)
+            for count, (path, status) in enumerate(self._files(top, rules_of(root), rules, ignored, watch)):
+                found[path] = FoundFile(top, status)
                 if len(found) > self.limits.files:
-                    self._give_up(f"the folder has more than {self.limits.files:,} files")
+                    self._give_up(_large(self.limits))
                     return None
                 if count % _SLICE == 0:
                     if not wanted():
                         return None
                     if time.monotonic() > deadline:
-                        self._give_up(f"scanning the folder takes longer than {self.limits.seconds:g} s")
+                        self._give_up(_slow(self.limits))
                         return None
         for path in known.keys() - found.keys():  # deleted, or hidden by a new ignore rule
             found[path] = FoundFile(known[path].root, _status(known[path].root, path))
@@ -289,11 +289,8 @@ class FolderScanner:
         return next(str(root) for root in self.roots if path.startswith(f"{str(root).rstrip('/')}/"))
 
     def _remember_linked(self, found: Mapping[str, FoundFile]) -> None:
-        for path, (_, status) in found.items():
-            if status is not None and status.st_nlink > 1:
-                self._linked.add(path)
-            else:
-                self._linked.discard(path)
+        self._linked -= found.keys()
+        self._linked.update([path for path, (_, status) in found.items() if status is not None and status.st_nlink > 1])
 
     def _rules_now(self) -> object:
         """Something that changes with the ignore rules outside of the watched folders."""
@@ -324,36 +321,32 @@ class TouchedPaths:
         return [path for path, at in self._reported_at.items() if at >= start]
 
 
-class FolderRules(NamedTuple):
-    """The ignore rules of a folder. `level` is None in a folder that is ignored itself: all of it counts."""
+def _too_large(roots: Sequence[Path], limits: SnapshotLimits) -> str:
+    """Why folders whose git indexes name too many files have no snapshot, "" if they may have one. The files are counted without
+    their status and a watch of each folder, which is four times as fast; large files that the rules ignore count here."""
+    if sum(map(indexed_files, roots)) <= limits.files:
+        return ""
+    waiting = [(str(root), rules_of(root)) for root in roots]
+    count, deadline = 0, time.monotonic() + limits.seconds
+    while waiting and time.monotonic() < deadline:
+        folder, rules = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    count += 1
+                    if count > limits.files:
+                        return _large(limits)
+                elif not rules.skips(entry.path, entry.name):
+                    waiting.append((entry.path, rules.below(entry.path)))
+    return _slow(limits) if waiting else ""
 
-    level: Level | None
-    repository: bool
 
-    def skips(self, folder: str, name: str) -> bool:
-        """Whether a subfolder is not scanned."""
-        if name in SKIPPED or (name in BUILD_FOLDERS and not self.repository):  # no ignore rules
-            return True
-        return self.level is not None and self.level.hides(folder, True)
-
-    def hides(self, path: str, size: int) -> bool:
-        """Whether a file is not included."""
-        return self.level is not None and size > IGNORED and self.level.hides(path, False)
-
-    def below(self, folder: str) -> FolderRules:
-        return self._replace(level=self.level and self.level.below(folder))
+def _large(limits: SnapshotLimits) -> str:
+    return f"the folder has more than {limits.files:,} files"
 
 
-def was_hidden(path: str, size: int, rules: Mapping[str, FolderRules]) -> bool:
-    """Whether a file was not included under the rules of an earlier scan, by folder."""
-    above, new = os.path.dirname(path), []
-    while above not in rules:
-        new.append(above)
-        if (parent := os.path.dirname(above)) == above:
-            return False  # nothing is known of the earlier scan
-        above = parent
-    found = rules[above]
-    return found.hides(path, size) or any(found.skips(folder, os.path.basename(folder)) for folder in reversed(new))
+def _slow(limits: SnapshotLimits) -> str:
+    return f"scanning the folder takes longer than {limits.seconds:g} s"
 
 
 def _stamp(path: str) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from ..fs.change_detection import now
 from .baseline import BaselineFile, Commit, FileSnapshot
 from .blobs import MEGABYTE
 from .file_state import ABSENT, ContentReader, FileState, file_state
-from .scan import FolderRules, FolderScanner, FoundFile, SnapshotLimits, was_hidden
+from .folder_rules import FolderRules, was_hidden
+from .scan import FolderScanner, FoundFile, SnapshotLimits
 
 TICK_NS = 20_000_000
 """Upper bound of the resolution of file timestamps, in nanoseconds."""
