@@ -70,16 +70,11 @@ def code_checks(context: OpenContext, log: Log) -> CodeChecks:
             warn(line)
         return LanguageServers(table, settings, context.env, warn)
 
-    has_tool = settings.tool == "on" or (settings.tool == "auto" and _has_server(context))
+    has_tool = settings.tool == "on"
+    if settings.tool == "auto" and (ends := languages_of(context.cwd)):  # the table is read only where a file says so
+        table = language_server_table(context.trust, context.env)
+        has_tool = any(servers_of(context.cwd, ends, table, context.env))
     return CodeChecks(make, settings, warn, has_tool=has_tool)
-
-
-def _has_server(context: OpenContext) -> bool:
-    """Whether the folder is a project of a language whose server is installed. Where no file says so, nothing is loaded. Blocks."""
-    ends = languages_of(context.cwd)
-    return bool(ends) and any(
-        servers_of(context.cwd, ends, language_server_table(context.trust, context.env), context.env)
-    )
 
 
 def languages_of(folder: Path) -> list[str]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import UsageError
 
 from . import locks
 from .journal import remove
-from .schema import connect, retry_while_busy, roll_back
+from .schema import connect, retry_while_busy, transaction
 
 DAY_S = 86_400.0
 FRESH_S = 3_600.0
@@ -63,24 +62,13 @@ def _remove(db: sqlite3.Connection, path: Path, session: str, updated: float) ->
     with ownership:
         if not _is_empty(path.parent / "worktrees" / session):
             return False
-        with _transaction(db):
+        with transaction(db):
             if db.execute("SELECT updated FROM sessions WHERE id = ?", (session,)).fetchone() != (updated,):
                 return False  # it was used or removed in the meantime
             remove(db, session)
         for kept in KEPT:
             shutil.rmtree(path.parent / kept / session, ignore_errors=True)
     return True
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
-    try:
-        yield
-        retry_while_busy(lambda: db.execute("COMMIT"))
-    except BaseException:
-        roll_back(db)
-        raise
 
 
 def _is_empty(folder: Path) -> bool:

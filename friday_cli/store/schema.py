@@ -216,16 +216,11 @@ def _try_wal(db: sqlite3.Connection) -> bool:
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         version = _own_version(db, path)  # another process may have migrated the file
         for migration in MIGRATIONS[version:]:
             migration(db)
         db.execute(f"PRAGMA user_version = {max(version, len(MIGRATIONS))}")
-        db.execute("COMMIT")
-    except BaseException:
-        roll_back(db)
-        raise
 
 
 def _make_private(path: Path) -> None:
@@ -269,6 +264,18 @@ def _code(error: sqlite3.Error) -> int:
     """The primary result code, -1 if the error has none."""
     code = getattr(error, "sqlite_errorcode", None)
     return -1 if code is None else int(code) & 0xFF
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Whatever is written to `db` in the block, or nothing of it."""
+    retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
+    try:
+        yield
+        retry_while_busy(lambda: db.execute("COMMIT"))
+    except BaseException:
+        roll_back(db)
+        raise
 
 
 def roll_back(db: sqlite3.Connection) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, StoreError, Unwritable
 
-from .schema import DatabaseDamaged, connect, connect_memory, connect_reader, explain, retry_while_busy, roll_back
+from .schema import DatabaseDamaged, connect, connect_memory, connect_reader, explain, retry_while_busy, transaction
 
 T = TypeVar("T")
 
@@ -151,14 +151,9 @@ class StoreWriter:
         if durable:
             db.execute("PRAGMA synchronous = FULL")
         try:
-            retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
-            try:
+            with transaction(db):
                 for job in jobs:
                     job.result = job.work(db)
-                retry_while_busy(lambda: db.execute("COMMIT"))
-            except BaseException:
-                roll_back(db)
-                raise
         finally:
             if durable:
                 db.execute("PRAGMA synchronous = NORMAL")

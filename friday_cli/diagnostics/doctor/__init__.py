@@ -125,7 +125,10 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
         yield Fact("ignored", name, "note")
     variables = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
     if variables:
-        yield Fact("variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables))
+        from friday_cli.workspace.process.environment import is_secret
+
+        shown = {name: "…" if is_secret(name, env[name]) else env[name] for name in variables}
+        yield Fact("variables", ", ".join(f"{name}={value}" for name, value in shown.items()))
     level: Level = "note" if project.outdated or (project.seen and not project.ok) else "ok"
     text = f"{project.root} is trusted" if project.ok else project.reason
     if project.state == "new" and not project.seen:
@@ -198,9 +201,3 @@ def _plugins(project: trust.Trust | None, env: Mapping[str, str]) -> Facts:
         yield Fact("not trusted", "plugins of the project", "note", "Run `friday trust` to look at them.")
     elif found is None:
         yield Fact("plugins", "none")
-
-
-def _without_secret(name: str, value: str) -> str:
-    from friday_cli.workspace.process.environment import is_secret
-
-    return "…" if is_secret(name, value) else value

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -19,11 +19,20 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from ..commands.context import NOTHING
 
 
-class Chooser(ModalScreen[str | None]):
+class ListDialog(ModalScreen[ScreenResultType]):
+    """A dialog with one list."""
+
+    CSS_PATH = "../dialogs.tcss"
+
+    def action_move(self, by: int) -> None:
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
+
+
+class Chooser(ListDialog[str | None]):
     """Returns the key of the chosen line, or None after Esc. `choices` are (key, label), `at` is the index of the line
     selected first, `about` holds a longer text for some keys."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         *(Binding(str(n), f"number({n})", show=False) for n in range(1, 10)),

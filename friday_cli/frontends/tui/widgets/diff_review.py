@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Size
-from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import OptionList, Static
@@ -21,6 +20,7 @@ from textual.widgets.option_list import Option
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 
+from .choice_dialog import ListDialog
 from .diff import draw_diff
 from .styles import TextRenderer
 
@@ -49,10 +49,9 @@ class ReviewActions(Protocol):
         """An agent on one line."""
 
 
-class Review(ModalScreen[None]):
+class Review(ListDialog[None]):
     """The review of the changes of agents: one row per agent and file, with its diff. It closes when no row is left."""
 
-    CSS_PATH = "../dialogs.tcss"
     # All with priority: a key without it would act later than keys with priority that were typed after it.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="review.close"),
@@ -109,10 +108,6 @@ class Review(ModalScreen[None]):
     def _row(self) -> FileDiff | None:
         option = self.query_one(OptionList).highlighted_option
         return self._rows[int(option.id)] if option is not None and option.id else None
-
-    def action_move(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         row = self._row

@@ -12,12 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.system.paths import with_tilde
+
+from .choice_dialog import ListDialog
 
 if TYPE_CHECKING:
     from friday_cli.agents.sub_agents import SubAgentRow
@@ -43,10 +44,9 @@ class ProfileActions(Protocol):
         """Change the file of a profile with `editor`."""
 
 
-class ProfileDialog(ModalScreen[None]):
+class ProfileDialog(ListDialog[None]):
     """The dialog that shows profiles, chooses them as sub-agents and opens their files."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="profiles.close"),
         Binding("down,j", "move(1)", "Profile below", priority=True, id="profiles.down"),
@@ -94,10 +94,6 @@ class ProfileDialog(ModalScreen[None]):
         if (row := self._row) is not None:
             self.query_one("#profiles-about Static", Static).update(_facts(row))
             self.query_one("#profiles-about").scroll_home(animate=False)
-
-    def action_move(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
         about = self.query_one("#profiles-about")

@@ -12,22 +12,21 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from ..commands.context import SearchList, SearchRow
+from .choice_dialog import ListDialog
 from .text_field import TextField
 
 _KEYS = "Type to search · Enter chooses · Esc leaves"
 
 
-class SearchDialog(ModalScreen[str | None]):
+class SearchDialog(ListDialog[str | None]):
     """Returns the key of the chosen row, or None after Esc. Typing filters the rows; see `CommandContext.search`."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         Binding("down", "move(1)", "Down", show=False, priority=True),
@@ -78,10 +77,6 @@ class SearchDialog(ModalScreen[str | None]):
             options.highlighted = next((n for n, row in enumerate(self._shown) if row.key == at), 0)
         else:
             self.query_one("#about", Static).update("No match.")
-
-    def action_move(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def action_choose(self) -> None:
         if (row := self._selected) is not None:

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -23,16 +22,16 @@ from friday_cli.session import lists
 from friday_cli.store.records import SessionRow
 from friday_cli.view import MessageItem
 
+from .choice_dialog import ListDialog
 from .text_field import TextField
 
 MARKED = 200
 """How many of the newest sessions are marked if they are open."""
 
 
-class Picker(ModalScreen[str | None]):
+class Picker(ListDialog[str | None]):
     """Returns the id of the chosen session, or None after Esc. Typing filters the list."""
 
-    CSS_PATH = "../dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         Binding("down", "move(1)", "Down", show=False, priority=True),
@@ -73,10 +72,6 @@ class Picker(ModalScreen[str | None]):
             options.highlighted = 0
         else:
             self.query_one("#preview", Static).update(Text("No session of this folder matches."))
-
-    def action_move(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def action_choose(self) -> None:
         index = self.query_one(OptionList).highlighted
