@@ -59,12 +59,6 @@ class LocalWorkspace(WorkspaceFiles):
         """The folder for output that is too long for a result."""
         super().__init__(root, extra, self.overflow, self._sandbox.readable if self._sandbox else None)
         self._changes = changes
-        self.write_hook = WriteHook(
-            self.root_of,
-            partial(changes.make_recorder, self) if changes.make_recorder else None,
-            changes.make_watch(self) if changes.make_watch else None,
-            changes.first,
-        )
         self.away: tuple[Path, ...] = tuple(away)
         """Agents' commands that name a folder in these are refused."""
         self.supports_read_only = self._sandbox is not None and self._sandbox.supports_read_only
@@ -79,6 +73,12 @@ class LocalWorkspace(WorkspaceFiles):
         self._started: LocalCommands | None = None
         """What runs commands, once the first one ran."""
         self._closed = False
+        self.write_hook = WriteHook(
+            self.root_of,
+            partial(changes.make_recorder, self) if changes.make_recorder else None,
+            changes.make_watch(self) if changes.make_watch else None,
+            changes.first,
+        )
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
         """A workspace for the folder `root` that shares the host with this one, and is closed with it. Its commands do not get the
