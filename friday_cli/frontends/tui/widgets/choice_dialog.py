@@ -16,8 +16,6 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from ..commands.context import NOTHING
-
 
 class ListDialog(ModalScreen[ScreenResultType]):
     """A dialog with one list."""
@@ -39,10 +37,10 @@ class Chooser(ListDialog[str | None]):
     ]
 
     def __init__(
-        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] | None = None
     ) -> None:
         super().__init__()
-        self._title, self._choices, self._first, self._about = title, choices, at, about
+        self._title, self._choices, self._first, self._about = title, choices, at, about or {}
 
     def compose(self) -> ComposeResult:
         with Vertical():
