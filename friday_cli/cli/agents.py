@@ -113,6 +113,7 @@ def send(name: str = AGENT, text: str = typer.Argument(metavar="TEXT", help="The
         else f'friday ask -b -r {name.partition(":")[0]} "TEXT"'
     )
     _run(live_sessions.reached(name, go, hint=f"`{again}` resumes it."))
+    output.remark("sent.")
 
 
 def stop(name: str = AGENT) -> None:
@@ -153,7 +154,7 @@ def resume(
             "No session was named.", hint=f"Name a session, or use --all. `{typed('friday agents')}` lists them."
         )
     if not rows:
-        raise UsageError("No such session was interrupted." if name else "No session was interrupted.")
+        raise UsageError(f"No session {name} was interrupted." if name else "No session was interrupted.")
     for row in rows:
         output.show(
             f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {live_sessions.price(row)} so far; {row.model}, mode {row.mode or 'ask'})"

@@ -77,7 +77,7 @@ def set_(
     asyncio.run(spending.set_caps(amounts, payer))
     show(as_json=False)
     if payer and not any(payer in (row.service, row.key) for row in asyncio.run(spending.read()).keys):
-        output.remark(f"no service or key {payer!r} has paid this week; the cap holds if one of that name does.")
+        output.remark(f"no service or key named {payer!r} was used this week; the cap counts from its first use.")
 
 
 def clear(

@@ -17,7 +17,7 @@ from friday_cli.store import locks
 from friday_cli.store.listing import list_sessions, run_query, short_ids
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
-from friday_cli.system.other_machine import starts_one, typed
+from friday_cli.system.other_machine import by_ssh, starts_one, typed
 from friday_cli.system.paths import existing_store_path, store_path, text_of, with_tilde, working_folder
 
 from . import output
@@ -128,7 +128,7 @@ def show(rows: Sequence[FleetRow]) -> None:
     output.show_table(titles, cells, right=("AGENTS", "COST"), wide=("TITLE", "FOLDER"))
     for row in rows:
         if row.waits:
-            output.show(f"\n{short[row.id]} waiting: {row.waits}. `friday budget set` raises it.")
+            output.show(f"\n{short[row.id]} waiting: {row.waits}. `{by_ssh('friday budget set')}` raises it.")
         for question in row.questions:
             what = f"wants {question.tool}: {question.text}" if question.tool else f"asks: {question.text}"
             output.show(f"\n{short[row.id]}:{question.agent} {what}")

@@ -10,9 +10,14 @@ REACHED_AS = "FRIDAY_REACHED_AS"
 
 
 def starts_one() -> str:
-    """How a person begins a session on this machine from where they are; `friday ask` itself goes to no other one."""
-    host, command = os.environ.get(REACHED_AS, ""), 'friday ask -b "TASK"'
-    return f"ssh {shlex.quote(host)} 'cd FOLDER && {command}'" if host else command
+    """How a person begins a session on this machine from where they are."""
+    return by_ssh(f'{"cd FOLDER && " * (REACHED_AS in os.environ)}friday ask -b "TASK"')
+
+
+def by_ssh(command: str) -> str:
+    """A command that has no `--host`, as the person has to type it where they are."""
+    host = os.environ.get(REACHED_AS, "")
+    return f"ssh {shlex.quote(host)} {shlex.quote(command)}" if host else command
 
 
 def typed(command: str) -> str:

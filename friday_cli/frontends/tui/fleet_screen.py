@@ -17,11 +17,12 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.format import is_demo, pluralize
+from friday_cli.core.protocol.format import is_demo, pluralize, short_cost
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.session.fleet import FleetRow, OpenQuestion
-from friday_cli.system.other_machine import starts_one
+from friday_cli.system.other_machine import by_ssh, starts_one
 from friday_cli.system.paths import with_tilde
 
 from .notifications import TerminalSignals
@@ -342,7 +343,7 @@ def _where(row: FleetRow) -> str:
 def _cost(row: FleetRow) -> str:
     if is_demo(row.model):
         return "demo"
-    return "n/a" if row.cost_usd is None else f"${row.cost_usd:.2f}"
+    return "n/a" if row.cost_usd is None else short_cost(Usage(cost_usd=row.cost_usd))
 
 
 def _about(row: FleetRow) -> str:
@@ -353,7 +354,8 @@ def _about(row: FleetRow) -> str:
         f"{row.model} · {pluralize(row.at_work, 'agent')} at work · {row.tokens:,} tokens · cost {_cost(row)}{where}",
         _where(row),
     ]
-    lines += ["", f"waiting: {sanitize_line(row.waits, 120)}; `friday budget set` raises it"] if row.waits else []
+    if row.waits:
+        lines += ["", f"waiting: {sanitize_line(row.waits, 120)}; `{by_ssh('friday budget set')}` raises it"]
     for asked in row.questions:
         lines += ["", f"{asked.agent} {'wants ' + asked.tool if asked.tool else 'asks'}:", show_deceptive(asked.text)]
         lines += [

@@ -133,12 +133,13 @@ async def test_what_is_not_wholly_shown_is_not_allowed_here(monkeypatch: pytest.
 async def test_a_row_says_what_it_waits_for_where_it_works_and_how_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_screen, "AGED_S", 0.0)
     title, cap, now = "a title that is long, so that it would hide the cap", "daily cap, $3.20 of $3.20", time.time()
-    waits = msgspec.structs.replace(WORKS, title=title, waits=cap, branch="topic", updated=now - 59.0)
+    waits = msgspec.structs.replace(WORKS, title=title, waits=cap, branch="topic", updated=now - 59.0, cost_usd=0.0038)
     app = FleetApp(lambda: [waits], Actions())
     async with app.run_test(size=(80, 24)):
         await until(lambda: f"waiting: {cap}; `friday budget set` raises it" in frame(app))
         assert "waiting: daily cap" in frame(app).splitlines()[0]
         assert "/p/two ⎇ topic" in frame(app)
+        assert "cost $0.0038" in frame(app)
         await until(lambda: " 1m  a title" in frame(app))
 
 
