@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import time
@@ -14,7 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from friday_cli.core.protocol.errors import FridayError, ToolError
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, FridayError, ToolError, is_process_limit
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -37,6 +38,8 @@ from .arm import NO_WEB, PreparedArm
 from .commands import CHECK_S, NOT_STARTED, ConfinedCommands, hidden_from_trials, trial_sandbox
 from .start import TaskStart
 from .suite import Suite, Task, start_digest, texts_digest
+
+log = logging.getLogger(__name__)
 
 OUTPUT = 1_000
 """Characters of a failed check's output that are kept."""
@@ -163,9 +166,9 @@ class TrialEngine:
                 raise HarnessError("nothing of it was kept, so it cannot be checked again")
             agent = f"{done.session}:a"
             record = await self._judge(trial, start, done, folder)
-        except (FridayError, OSError) as error:
+        except Exception as error:
             stop = isinstance(error, HarnessError) and error.stop
-            text = sanitize_line(str(error), OUTPUT)
+            text = sanitize_line(_words(error), OUTPUT)
             paid = error.paid if isinstance(error, HarnessError) and error.paid is not None else paid
             cost, tokens = paid.cost or 0.0, paid.tokens or 0
             return ItemResult("waiting", error=text, agent=agent, stop=stop or self._stopped, cost=cost, tokens=tokens)
@@ -202,25 +205,27 @@ class TrialEngine:
         await start.copy(repository)
         session = await Session.open(self._options(trial, repository, cap), env=self._env)
         self._open.add(session)
+        paid = Cap(0.0, 0)
         try:
-            await asyncio.to_thread(begun.write_text, session.id)
-            await self._store.db.submit(lambda db: started(db, self._store.folder, trial.key, f"{session.id}:a"))
-            outcome = await session.prompt(trial.task.task)
-            view = SessionView.of(await session.history())
-        finally:
-            self._open.discard(session)
-            await session.close()
-        used = view.usage_of("a")
-        paid = Cap(used.cost_usd or 0.0, used.billed)
-        if self._stopped or outcome.status in ("cancelled", "interrupted"):
-            raise HarnessError("it was stopped while it ran", paid=paid)
-        if outcome.error_kind in NO_FAULT or outcome.stop_reason == "provider":
-            stop = outcome.error_kind in ("quota", "auth", "config", "not_found")
-            raise HarnessError(f"the service: {outcome.error}", paid=paid, stop=stop)
-        try:
+            try:
+                await asyncio.to_thread(begun.write_text, session.id)
+                await self._store.db.submit(lambda db: started(db, self._store.folder, trial.key, f"{session.id}:a"))
+                outcome = await session.prompt(trial.task.task)
+                view = SessionView.of(await session.history())
+                used = view.usage_of("a")
+                paid = Cap(used.cost_usd or 0.0, used.billed)
+            finally:
+                self._open.discard(session)
+                await session.close()
+            if self._stopped or outcome.status in ("cancelled", "interrupted"):
+                raise HarnessError("it was stopped while it ran")
+            if outcome.error_kind in NO_FAULT or outcome.stop_reason == "provider":
+                stop = outcome.error_kind in ("quota", "auth", "config", "not_found")
+                raise HarnessError(f"the service: {outcome.error}", stop=stop)
             return await self._keep(start, folder, view, trial, cap), paid
-        except FridayError as error:
-            raise HarnessError(str(error), paid=paid) from None
+        except Exception as error:  # also a full disk: it is paid whatever comes of it
+            stop = isinstance(error, HarnessError) and error.stop
+            raise HarnessError(_words(error), paid=paid, stop=stop) from error
 
     async def _ended_before(self, begun: Path) -> SessionView | None:
         """The session of an earlier process that ended by itself, whose changes were not kept yet."""
@@ -328,6 +333,15 @@ class TrialEngine:
             return await asyncio.shield(self._starts[task.name])
         except FridayError as error:
             raise HarnessError(str(error)) from None
+
+
+def _words(error: Exception) -> str:
+    if is_process_limit(error):
+        return PROCESS_LIMIT
+    if isinstance(error, FridayError | OSError):
+        return str(error)
+    log.error("a trial", exc_info=error)
+    return f"Friday itself failed: {type(error).__name__}: {error}"
 
 
 async def _kept(folder: Path) -> TrialWork | None:

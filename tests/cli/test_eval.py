@@ -7,12 +7,17 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from friday_cli.core.protocol.errors import PROCESS_LIMIT
+from friday_cli.evals import trial
+from friday_cli.session.open_context import Options
+from friday_cli.session.session import Session
 from tests.cli.console import CommandResult, Console
 from tests.workspace.worktrees.repo_fixture import commit, git, repository
 
@@ -71,6 +76,50 @@ def test_arms_are_compared_and_nothing_is_paid_twice(console: Console) -> None:
     assert "third against good: cannot tell: +0 points" in third.out
     shown = console.ok("eval", "status", identity(console))
     assert ": `cmp answer.txt wanted.txt` ended with exit code 2" in shown.out
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyError("oh")])
+def test_a_trial_that_fails_by_friday_itself_ends_no_other(
+    console: Console, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    begin = Session.open
+
+    async def fails(options: Options, *, env: Mapping[str, str] | None = None) -> Session:
+        if "bad" in (options.model or ""):
+            raise error
+        return await begin(options, env=env)
+
+    suite(console, 2)
+    monkeypatch.setattr(Session, "open", fails)
+    ran = evaluate(console, model(console, "bad", SOLVES), model(console, "good", SOLVES))
+    assert "good  2 of 2" in ran.out, ran
+    shown = console.ok("eval", "status", identity(console)).out
+    assert (PROCESS_LIMIT if isinstance(error, RuntimeError) else "Friday itself failed: KeyError: 'oh'") in shown
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_trial_is_charged_where_its_work_cannot_be_kept(
+    console: Console, monkeypatch: pytest.MonkeyPatch, closes: bool
+) -> None:
+    """As on a full disk, which the end of its session or the file of its changes finds first. The next try asks no model again."""
+    close = Session.close
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def closed(session: Session, *, last: bool = True) -> None:
+        await close(session, last=last)
+        full()
+
+    suite(console, 1)
+    arms = [model(console, "good", SOLVES, {"input": 1000.0, "output": 1000.0})]
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "replace_file", full) if closes else patch.setattr(Session, "close", closed)
+        ran = evaluate(console, *arms, more=("--max-cost", "50", "--yes"))
+    assert "; $7.06 of $50.00 spent" in ran.out
+    again = console.ok("eval", "retry", identity(console), "--trust", "--yes")
+    assert ("; $7.06 of $50.00 spent" in again.out, sessions(console)) == (True, 1)
+    assert re.search(r"good +1 of 1 .* \$7\.06 ", again.out), again
 
 
 def test_a_check_that_changes_costs_nothing(console: Console) -> None:

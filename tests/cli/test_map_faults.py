@@ -13,6 +13,7 @@ import pytest
 from friday_cli.core.limits import rate_limit
 from friday_cli.frontends.options import session_options
 from friday_cli.map import sources
+from friday_cli.map.engine import EmbeddedEngine, ItemResult, ItemTask
 from friday_cli.map.job import MapJob
 from friday_cli.map.run import MapRun, prepare
 from friday_cli.map.scheduler import Progress
@@ -320,3 +321,27 @@ def test_continue_means_the_conversation_and_not_the_batch(console: Console, ser
     assert console("ask", "A LATER ONE").code == 0
     assert console("ask", "-c", "and on").code == 0
     assert "A LATER ONE" in json.dumps(service.model_server.turns[-1].body)
+
+
+def test_what_runs_ends_where_the_work_of_an_item_raises(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect of Friday: nothing starts after it, and what began before it is done and kept."""
+    run, begun = EmbeddedEngine.run, asyncio.Event()
+
+    async def fails(engine: EmbeddedEngine, work: ItemTask) -> ItemResult:
+        if "<<i1>>" in work.task:
+            await begun.wait()
+            raise KeyError("oh")
+        if "<<i2>>" in work.task:
+            begun.set()
+            await asyncio.sleep(0)
+        return await run(engine, work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedEngine, "run", fails)
+        ran = batch(console, lines(4), "--parallel", "2", "--sample", "1")
+    assert (ran.code, "Friday itself failed: KeyError: 'oh'" in ran.err) == (1, True), ran
+    assert (service.asked["i0"], service.asked["i2"], service.asked["i3"]) == (1, 1, 0)
+    assert states(batch(console, lines(4))) == ["done"] * 4
+    assert dict(service.asked) == {"i0": 1, "i1": 1, "i2": 1, "i3": 1}
