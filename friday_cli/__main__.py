@@ -105,7 +105,9 @@ def _run(argv: list[str]) -> int:
         os.dup2(devnull, sys.stdout.fileno())
         return 0  # for example `| head`
     except OSError as error:  # for example a full disk
-        print(f"friday: {error.filename or 'standard output'}: {error.strerror or error}.", file=sys.stderr)
+        from friday_cli.core.protocol.errors import words_of
+
+        print(f"friday: {words_of(error, name='standard output')}", file=sys.stderr)
         return 1
     except Exception as error:  # a defect: one line for the person, the traceback in the log
         from friday_cli.diagnostics.log_file import report_defect

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from friday_cli import __version__
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, words_of
 from friday_cli.core.text.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def run(argv: list[str]) -> int:
 
 
 def _report_os_error(error: OSError) -> int:
-    name = error.filename or ("standard output" if error.errno == errno.ENOSPC else "")
-    return _fail(f"{name}: {error.strerror or error}." if name else f"{error.strerror or error}.", 1)
+    return _fail(words_of(error, name="standard output" * (error.errno == errno.ENOSPC)), 1)
 
 
 def _fail(text: str, code: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.core.protocol.errors import PROCESS_LIMIT
 from tests.cli.console import Console
 
 LIE = "I have fixed parser.py.\n\nAll tests pass."
@@ -72,6 +74,19 @@ def test_json_has_receipts_findings_and_denials(console: Console, play: str) -> 
     (denial,) = document["denials"]
     assert (denial["agent"], denial["tool"], denial["reason"]) == ("a.2", "bash", "the agent does not have this tool")
     assert "denied: a.2 bash: the agent does not have this tool" in console("ask", "-m", play, "go").err
+
+
+def test_json_is_one_document_where_the_session_cannot_be_closed(
+    console: Console, play: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(WorktreeIsolation, "close", fails)
+    ran = console("ask", "-m", play, "go", "--output-format", "json")
+    document = ran.document
+    assert (document["status"], document["exit_code"], ran.code) == ("completed", 1, 1)
+    assert f"friday: {PROCESS_LIMIT}" in ran.err.splitlines()
 
 
 def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play: str) -> None:

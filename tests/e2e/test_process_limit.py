@@ -76,3 +76,17 @@ def test_what_was_begun_is_done_and_saved_where_no_more_threads_start(
     assert (done.code, done.out) == (0, "THE ANSWER\n"), done.err
     assert (friday.project / "out.txt").read_text() == "hello"
     assert friday("-c", "and?").code == 0
+
+
+def test_a_process_that_cannot_be_made_is_named(friday: Friday) -> None:
+    """Not as "standard output", which it is not."""
+    program = (
+        "import errno, os, sys\n"
+        "def refused(*given): raise BlockingIOError(errno.EAGAIN, 'Resource temporarily unavailable')\n"
+        "os.fork = refused\n"
+        "import friday_cli.__main__ as started\n"
+        "started.main()"
+    )
+    command = [sys.executable, "-c", program, "ask", "-b", "hello"]
+    done = subprocess.run(command, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"friday: {SAYS}\n")

@@ -147,3 +147,11 @@ def is_process_limit(error: BaseException) -> bool:
     """Whether the limit of processes and threads is reached, as starting one raises it. Output that is full is a BlockingIOError, too."""
     refused = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
     return refused or "can't start new thread" in str(error)
+
+
+def words_of(error: OSError, *, name: str = "") -> str:
+    """A line for a person. `name` is what failed if the error has no file."""
+    if is_process_limit(error):
+        return PROCESS_LIMIT
+    name = str(error.filename or name)
+    return f"{name}: " * bool(name) + f"{error.strerror or error}."

@@ -7,14 +7,14 @@ import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, redirect_stdout, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
+from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError, words_of
 from friday_cli.core.protocol.events import AttemptFailed, Envelope
 from friday_cli.core.protocol.limits import Limits
 from friday_cli.core.protocol.messages import Image
@@ -121,8 +121,7 @@ def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(values, f"{where}{error.strerror or error}.", signals.code or 1)
+        return _fail(values, words_of(error), signals.code or 1)
     except Exception as error:
         return _fail(values, report_defect(error), 1)
     finally:
@@ -132,15 +131,19 @@ def _answer_or_report(values: dict[str, Any], signals: SignalHandler) -> int:
 
 def _fail(values: dict[str, Any], text: str, code: int) -> int:
     """Report why there is no answer; --output-format json still gets its document."""
+    _report(values, text)
+    if values["output_format"] == "json":
+        with suppress(OSError):  # standard output may be what failed
+            JsonWriter.failure(text, code)
+    return code
+
+
+def _report(values: dict[str, Any], text: str) -> None:
     remark(text)
     if values["ci"]:
         from .ci import report_failure
 
         report_failure(text)
-    if values["output_format"] == "json":
-        with suppress(OSError):  # standard output may be what failed
-            JsonWriter.failure(text, code)
-    return code
 
 
 async def _ask(
@@ -192,7 +195,10 @@ async def _ask(
                 if command.note:
                     show(command.note)
             asked = values | {"prompt": prompt, "json_schema": schema}
-            return await run.answer(command.message, piped, show, partial(_send, session, asked, command))
+            code = await run.answer(command.message, piped, show, partial(_send, session, asked, command))
+            if (failed := run.unclosed) is not None:  # after its answer, which is the whole output
+                _report(values, str(failed) if isinstance(failed, FridayError) else report_defect(failed))
+            return code
         finally:
             await run.close()
 
@@ -299,6 +305,8 @@ class _OneShotRun:
         self._signals = signals
         self._failure = ""
         self._write_error: OSError | None = None
+        self.unclosed: Exception | None = None
+        """Why the session could not be closed after the answer."""
         self._stopping: asyncio.Task[int] | None = None
         self._owner: BackgroundOwner | None = None
         self._follower = SessionFollower(session, self._write, late=True)
@@ -325,12 +333,13 @@ class _OneShotRun:
 
             outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
-        failed: Exception | None = None
         try:
             await self.close()  # all events are read after this
         except Exception as error:
-            failed = error  # raised after the answer is printed
+            self.unclosed = error
         code = interrupted or self._code(outcome)
+        if self.unclosed is not None:
+            code = code or (self.unclosed.exit_code if isinstance(self.unclosed, FridayError) else 1)
         try:
             if self._write_error is not None:
                 raise self._write_error
@@ -339,8 +348,6 @@ class _OneShotRun:
             error.filename = error.filename or "standard output"
             if not interrupted:  # a closed terminal also sends a signal
                 raise
-        if failed is not None:
-            raise failed
         return code
 
     def serve(self, options: Options) -> None:
@@ -352,12 +359,11 @@ class _OneShotRun:
         self._signals.call(self._owner.end)
 
     async def close(self) -> None:
-        try:
+        async with AsyncExitStack() as ends:  # in the opposite order
+            ends.push_async_callback(self._follower.finished)
+            ends.push_async_callback(self._session.close)
             if self._owner is not None:
-                await self._owner.close()
-            await self._session.close()
-        finally:
-            await self._follower.finished()
+                ends.push_async_callback(self._owner.close)
 
     def _write(self, envelope: Envelope, replayed: bool) -> None:
         if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
