@@ -9,7 +9,8 @@ from textual import events
 
 class EarlyInput:
     """What the user pressed before the first card or the open session. `typed` is the text in the prompt: what is typed there, and
-    an Enter that sends it, does not wait. `asked` is the question that is shown: what was pressed for one answers no other."""
+    an Enter that sends it, does not wait. `asked` is the question that is shown: what was pressed
+    for another one, or for none, answers nothing."""
 
     def __init__(self, typed: Callable[[], str], asked: Callable[[], str]) -> None:
         self._typed, self._asked = typed, asked
@@ -36,5 +37,5 @@ class EarlyInput:
         """Let everything that waits be handled, in its order."""
         held, self._held = self._held or [], None
         for event, asked in held:
-            if asked in ("", self._asked()):
+            if asked == self._asked():
                 post(event)

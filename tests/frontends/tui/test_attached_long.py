@@ -173,6 +173,26 @@ async def test_a_key_for_a_question_that_was_answered_meanwhile_answers_no_other
     assert ((tmp_path / "first").exists(), (tmp_path / "second").exists()) == (False, True)
 
 
+async def test_what_is_typed_before_a_question_is_shown_does_not_answer_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = [does("bash", command="touch made"), {"text": "Made it."}]
+    monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)  # as on a machine that is slow just then
+    async with attached(tmp_path, run, monkeypatch) as (chat, session, go_on):
+        await chat.press("1", "y", "enter")
+        working = asyncio.create_task(session.prompt("go on"))
+        async for envelope in session.events():
+            if isinstance(envelope.event, PermissionAsked):
+                break
+        go_on.set()
+        await chat.shows("wants to run a command")
+        await chat.press("question_mark", shows="What it reaches")  # it is still open
+        await chat.press("n", shows="Why not?")
+        await chat.press("enter", shows="Made it.")
+        await working
+    assert not (tmp_path / "made").exists()
+
+
 async def test_the_end_of_a_session_that_is_short_or_was_rewound_is_not_shown_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
