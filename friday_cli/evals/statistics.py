@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -98,7 +98,7 @@ def compare(first: Outcomes, second: Outcomes, *, seed: int = 0) -> Comparison:
         return Comparison(Interval(0.0, -1.0, 1.0), 1.0, 0, "too few tasks")
     difference = clustered(gains, first.group)
     difference = Interval(difference.value, max(-1.0, difference.low), min(1.0, difference.high))
-    p = _mcnemar(gains.values()) if first.single and second.single else _sign_flips(gains, first.group, seed)
+    p = _sign_flips(gains, first.group, seed)
     clusters = len({first.group[task] for task in gains})
     return Comparison(difference, p, clusters, word(difference, p, clusters))
 
@@ -173,16 +173,8 @@ def _wilson(passed: float, count: int) -> Interval:
     return Interval(share, middle - wide, middle + wide)
 
 
-def _mcnemar(gains: Iterable[float]) -> float:
-    """The exact test for pairs of single trials."""
-    values = [gain for gain in gains if gain]
-    more, count = sum(gain > 0 for gain in values), len(values)
-    tail: float = sum(math.comb(count, k) for k in range(min(more, count - more) + 1)) / float(2**count)
-    return min(1.0, 2 * tail)
-
-
 def _sign_flips(gains: Mapping[str, float], group: Mapping[str, str], seed: int) -> float:
-    """The share of sign flips of the clusters that make as large a difference."""
+    """The share of sign flips of the clusters that make as large a difference. With single trials it is McNemar's exact test."""
     sums: dict[str, float] = {}
     for task, gain in gains.items():
         sums[group[task]] = sums.get(group[task], 0.0) + gain

@@ -22,7 +22,7 @@ from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError
 
-from .compare import Divergence, canonical, differences, result_difference
+from .compare import Divergence, Kind, canonical, differences, result_difference
 from .recording import RecordedCall, RecordedProcess, RecordedRequest, Recording
 
 REALLY_RUN = frozenset(
@@ -88,6 +88,10 @@ class ReplayAnswers:
         self.divergences.append(msgspec.structs.replace(found, cause=found.cause or self._cause(found)))
         if not self._go_on:
             self.stopped.set()
+
+    def differs(self, kind: Kind, path: str, what: str) -> None:
+        """What an agent does in its turn is not what it did then."""
+        self.report(Divergence(kind, path, self.turn_of(path), what))
 
     def _cause(self, found: Divergence) -> str:
         """What changed since the recording that can explain a difference."""
@@ -166,13 +170,12 @@ class ReplayAnswers:
         left = self._calls.get((ctx.agent, ctx.call_id))
         found = left.popleft() if left else None
         self.calls += 1
-        if found is None and (self._process.killed or not self._go_on):
-            if not self._process.killed:
-                self.report(self._runs_now(tool, ctx))
-            await self._never()
         if found is None:
-            self.report(self._runs_now(tool, ctx))
-            return Output("Not recorded.", error=True)
+            if not self._process.killed:
+                self._runs_now(tool, ctx)
+            return (
+                await self._never() if self._process.killed or not self._go_on else Output("Not recorded.", error=True)
+            )
         if tool.name in REALLY_RUN or (tool.effect == "spawn" and tool.name != MAP_TASKS):
             return self._compared(await tool.run(ctx, args), found, ctx)
         if found.finished is None:
@@ -204,18 +207,17 @@ class ReplayAnswers:
         if left := self._checks[agent.path]:
             return left.popleft()
         if not self._process.killed:
-            where = f"the check `{profile.check}` runs now; it was not recorded"
-            self.report(Divergence("extra", agent.path, self.turn_of(agent.path), where))
+            self.differs("extra", agent.path, f"the check `{profile.check}` runs now; it was not recorded")
         return await self._never() if self._process.killed or not self._go_on else events.Checked(True, "was not run")
 
-    def _runs_now(self, tool: Tool, ctx: ToolContext) -> Divergence:
+    def _runs_now(self, tool: Tool, ctx: ToolContext) -> None:
         hooks = self._recording.hooks.get(ctx.agent, ())
         denied = next((h for h in hooks if h.call_id == ctx.call_id and h.decision in ("deny", "ask", "stop")), None)
         what = f"{tool.name} ({ctx.call_id}) runs now"
         if denied is not None:
-            text = f"{what}; the hook {denied.hook} said {denied.decision} then"
-            return Divergence("hook", ctx.agent, self.turn_of(ctx.agent), text)
-        return Divergence("permission", ctx.agent, self.turn_of(ctx.agent), f"{what}; it did not run then")
+            self.differs("hook", ctx.agent, f"{what}; the hook {denied.hook} said {denied.decision} then")
+        else:
+            self.differs("permission", ctx.agent, f"{what}; it did not run then")
 
     def _compared(self, output: Output, found: RecordedCall, ctx: ToolContext) -> Output:
         """The output of a call that ran in the replay, with the recorded text if it says the same."""

@@ -219,14 +219,7 @@ class _Process:
         self._asked[path, asked.call_id] += 1
         if number >= len(known):
             about = f"{asked.tool} ({asked.call_id})" if isinstance(asked, events.PermissionAsked) else "a question"
-            self._answers.report(
-                Divergence(
-                    "permission",
-                    path,
-                    self._answers.turn_of(path),
-                    f"{about}: a person is asked now, but was not in the recording",
-                )
-            )
+            self._answers.differs("permission", path, f"{about}: a person is asked now, but was not in the recording")
             return
         ask = known[number]
         if ask.answer is None:
@@ -266,7 +259,7 @@ class _Process:
                 self._tasks.start(self._answer(session, path, event))
             case events.Denied() if (path, event.call_id) in self._recording.calls:
                 what = f"{event.tool} ({event.call_id}) is denied now ({event.reason}), but ran in the recording"
-                answers.report(Divergence("permission", path, answers.turn_of(path), what))
+                answers.differs("permission", path, what)
             case events.HookRan() if self._options.runs_hooks:
                 self._compare_hook(path, event)
 
@@ -276,7 +269,7 @@ class _Process:
         if now.decision not in {hook.decision for hook in then} | ({""} if not then else set()):
             said = f"said {(then[0].decision if then else '') or 'nothing'} then, and now {now.decision or 'nothing'}"
             what = f"hook {now.hook} ({now.event}{f', {now.call_id}' * bool(now.call_id)}) {said}"
-            self._answers.report(Divergence("hook", path, self._answers.turn_of(path), what))
+            self._answers.differs("hook", path, what)
 
     # ---- the end -------------------------------------------------------------------------------------
 
