@@ -13,10 +13,11 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.frontends.options import map_tool
+from friday_cli.session.replay.answers import ReplayOptions
 from friday_cli.session.replay.cassette import FOLDER, Cassettes
 from friday_cli.session.replay.clock import run
 from friday_cli.session.replay.compare import Divergence
-from friday_cli.session.replay.drive import Replayed, ReplayOptions
+from friday_cli.session.replay.drive import Replayed
 from friday_cli.session.replay.drive import replay as play
 from friday_cli.session.replay.recording import read_recording
 from friday_cli.system.paths import working_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -101,10 +101,7 @@ def run(
 
     gate = Gate(read(Path(against)) if against else None, margin, min_pass, max_errors, lenient)
     found = trusted_suite(suite, trust=trust)
-    given = dict(_named(text) for text in arms) or {"default": ""}
-    if len(given) < len(arms):
-        raise UsageError("--arm: two arms have the same name.")
-    flags = {name: _with_model(name, text, model) for name, text in given.items()}
+    flags = _flags(arms or ["default="], model)
     if aa:
         flags = with_again(flags)
     named = suite if found.shipped else text_of(Path(suite).resolve())
@@ -149,23 +146,19 @@ def cancel(name: str = ID) -> None:
     asyncio.run(_cancel(name))
 
 
-# ---- the suite and the arms -------------------------------------------------------
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, flags = text.partition("=")
-    if not equals:
-        raise UsageError(f"--arm: {text!r} is not NAME='FLAGS'.", hint="Example: --arm careful='--effort high'.")
-    return name.strip(), flags.strip()
-
-
-def _with_model(name: str, flags: str, model: str) -> str:
-    """The flags of an arm with the model that all have. Raises UsageError for flags that an arm cannot have."""
-    given = read_arm(name, flags)
-    return f"{flags} --model {shlex.quote(model)}".strip() if model and given.options.model is None else flags
-
-
-# ---- what the commands do ---------------------------------------------------------
+def _flags(arms: Iterable[str], model: str) -> dict[str, str]:
+    """The flags of each arm, with the model that all have. Raises UsageError for flags that an arm cannot have."""
+    found: dict[str, str] = {}
+    for text in arms:
+        name, equals, flags = map(str.strip, text.partition("="))
+        if not equals:
+            raise UsageError(f"--arm: {text!r} is not NAME='FLAGS'.", hint="Example: --arm careful='--effort high'.")
+        if name in found:
+            raise UsageError("--arm: two arms have the same name.")
+        given = read_arm(name, flags)
+        more = f"--model {shlex.quote(model)}" if model and given.options.model is None else ""
+        found[name] = f"{flags} {more}".strip()
+    return found
 
 
 async def _evals(store: MapStore) -> list[BatchRow]:

@@ -17,9 +17,10 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import BASH
 from friday_cli.frontends.options import map_tool
 from friday_cli.session.replay import step_fork
+from friday_cli.session.replay.answers import ReplayOptions
 from friday_cli.session.replay.clock import run
 from friday_cli.session.replay.compare import Divergence
-from friday_cli.session.replay.drive import Replayed, ReplayOptions
+from friday_cli.session.replay.drive import Replayed
 from friday_cli.session.replay.drive import replay as play
 from friday_cli.session.replay.recording import Recording, read_recording
 from friday_cli.view import SessionView

@@ -75,7 +75,7 @@ async def prepare_arm(arm: Arm, folder: Path, env: Mapping[str, str]) -> Prepare
             (settings.agents, settings.context, settings.tools, settings.permissions, settings.subagent_model),
             sorted(profile_digest(profile) for profile in context.profiles.found.values()),
             [instruction.text for instruction in context.instructions.files],
-            hooks.read_text(errors="replace") if hooks.is_file() else "",
+            [hooks.read_text(errors="replace") if hooks.is_file() else ""],
             await asyncio.to_thread(lambda: [files_digest(each) for each in folders if each.is_dir()]),
             *(("again",) if arm.again else ()),
         )

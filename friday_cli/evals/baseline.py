@@ -46,11 +46,6 @@ class Gate(msgspec.Struct, frozen=True):
     max_errors: float = 0.1
     lenient: bool = False
 
-    @property
-    def set(self) -> bool:
-        """Whether anything is asked for."""
-        return self.against is not None or self.min_pass is not None
-
 
 def save(found: EvalResults, path: Path) -> None:
     """Write a baseline. Raises OSError."""
@@ -73,10 +68,11 @@ def read(path: Path) -> Baseline:
 
 def judge(found: EvalResults, gate: Gate) -> tuple[int, list[str]]:
     """The exit code of a job, and what is to be said about it."""
-    if not gate.set:
+    if gate.against is None and gate.min_pass is None:
         return 0, []
-    if found.errors > gate.max_errors:
-        text = f"{100 * found.errors:.0f} % of the trials have no result (--max-errors allows {100 * gate.max_errors:.0f} %): this eval decides nothing"
+    missing = sum(row.record is None for row in found.rows) / max(1, len(found.rows))
+    if missing > gate.max_errors:
+        text = f"{100 * missing:.0f} % of the trials have no result (--max-errors allows {100 * gate.max_errors:.0f} %): this eval decides nothing"
         return CANNOT_TELL, [text]
     said = [*_against(found, gate), *_min_pass(found, gate)]
     codes = [code for code, _ in said]

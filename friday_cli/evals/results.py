@@ -134,11 +134,6 @@ class EvalResults(msgspec.Struct, frozen=True):
     pairs: tuple[PairResult, ...]
     rows: tuple[TrialRow, ...]
 
-    @property
-    def errors(self) -> float:
-        """The share of trials without a verdict."""
-        return sum(row.record is None for row in self.rows) / max(1, len(self.rows))
-
 
 def eval_results(batch: BatchRow, rows: Sequence[TrialRow]) -> EvalResults:
     """What the trials of an eval say."""

@@ -10,6 +10,7 @@ from itertools import combinations
 
 from msgspec.structs import replace
 
+from friday_cli.config import Settings
 from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize
@@ -125,12 +126,12 @@ class EvalRun:
         return plan.item_caps(given, arm.provider, count, PROMPT, Cap())
 
     async def _run_trials(
-        self, trials: Sequence[Trial], caps: Mapping[str, tuple[Cap, Cap]], settings: object, left: int
+        self, trials: Sequence[Trial], caps: Mapping[str, tuple[Cap, Cap]], settings: Settings, left: int
     ) -> None:
         job, store = self._job, self._store
         by_key = {trial.key: trial for trial in trials}
         folder = eval_dir(self._env)
-        commands = await ConfinedCommands.open(self._suite, folder, settings, self._env)  # type: ignore[arg-type]
+        commands = await ConfinedCommands.open(self._suite, folder, settings, self._env)
         if commands.kind == "none":
             self._frontend.note(
                 "no sandbox: you are asked about the agents' commands, and the suite's are not confined"

@@ -13,9 +13,10 @@ import pytest
 from friday_cli.agents import system_prompt
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import FridayError
+from friday_cli.session.replay.answers import ReplayOptions
 from friday_cli.session.replay.cassette import Cassettes
 from friday_cli.session.replay.clock import run
-from friday_cli.session.replay.drive import Replayed, ReplayOptions, replay
+from friday_cli.session.replay.drive import Replayed, replay
 from friday_cli.session.replay.recording import Recording, read_recording
 from friday_cli.system.paths import config_dir
 from tests.replay.record import FOLDER, missing

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Never
 
 import msgspec
@@ -40,30 +41,35 @@ REALLY_RUN = frozenset(
 """Tools of the engine itself, which run in a replay, beside those that start sub-agents."""
 
 
+class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a replay. `folder`: where the files that steer agents are read. `go_on`: after a divergence, too.
+    `runs_hooks`: the hooks of today run. `runs_tools`: so do tools for files and commands, in the sandbox, and `folder` is a copy of the
+    recorded one as it was at the start. `watch` gets every event of the replay."""
+
+    folder: Path
+    go_on: bool = False
+    runs_hooks: bool = False
+    runs_tools: bool = False
+    watch: Callable[[Envelope], object] = lambda envelope: None
+    env: Mapping[str, str] | None = None
+    map_tool: Any = None
+
+
 class ReplayAnswers:
     """Implements `Replies` for one recorded process. A request is compared with the next one that the recording has of its agent; where they differ, that is a divergence, after which the replay ends unless `go_on`."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        process: RecordedProcess,
-        *,
-        folder: str,
-        go_on: bool = False,
-        runs_tools: bool = False,
-    ) -> None:
+    def __init__(self, recording: Recording, process: RecordedProcess, options: ReplayOptions) -> None:
         self.history: Sequence[Envelope] = process.history
-        self._runs_tools = runs_tools
         self.divergences: list[Divergence] = []
         self.stopped = asyncio.Event()
         """Set by the first divergence, unless the replay goes on."""
         self.requests = self.calls = 0
-        self.same: Callable[[str], str] = canonical((recording.cwd, folder))
+        self.same: Callable[[str], str] = canonical((recording.cwd, str(options.folder)))
         self._begun = asyncio.get_running_loop().time()
         """When the replay of the process began."""
         self.now: WorkspaceFound | None = None
         """What the folder has today."""
-        self._recording, self._process, self._go_on = recording, process, go_on
+        self._recording, self._process, self._options = recording, process, options
         self._left = {
             path: deque(request for request in requests if process.first <= request.seq <= process.last)
             for path, requests in recording.requests.items()
@@ -86,7 +92,7 @@ class ReplayAnswers:
         if self.stopped.is_set():
             return
         self.divergences.append(msgspec.structs.replace(found, cause=found.cause or self._cause(found)))
-        if not self._go_on:
+        if not self._options.go_on:
             self.stopped.set()
 
     def differs(self, kind: Kind, path: str, what: str) -> None:
@@ -127,7 +133,7 @@ class ReplayAnswers:
         if not left:
             if not self._process.killed:
                 self.report(Divergence("extra", path, self.turn_of(path) + 1, "a request that was not recorded"))
-            return await self._never() if self._process.killed or not self._go_on else None
+            return await self._never() if self._process.killed or not self._options.go_on else None
         found = left.popleft()
         if found.event is None and request.text_only and left:  # what was interrupted then was not sent now
             found = left.popleft()
@@ -163,7 +169,7 @@ class ReplayAnswers:
     def _recorded(self, tool: Tool) -> Tool:
         if isinstance(tool.run, partial) and tool.run.func == self._run:  # a sub-agent inherits its parent's
             return tool
-        change = tool.change if self._runs_tools else None
+        change = tool.change if self._options.runs_tools else None
         return msgspec.structs.replace(tool, run=partial(self._run, tool), change=change)
 
     async def _run(self, tool: Tool, ctx: ToolContext, args: Any) -> Output:
@@ -174,7 +180,9 @@ class ReplayAnswers:
             if not self._process.killed:
                 self._runs_now(tool, ctx)
             return (
-                await self._never() if self._process.killed or not self._go_on else Output("Not recorded.", error=True)
+                await self._never()
+                if self._process.killed or not self._options.go_on
+                else Output("Not recorded.", error=True)
             )
         if tool.name in REALLY_RUN or (tool.effect == "spawn" and tool.name != MAP_TASKS):
             return self._compared(await tool.run(ctx, args), found, ctx)
@@ -182,7 +190,7 @@ class ReplayAnswers:
             await self._never()
         assert found.finished is not None
         ended = found.finished
-        if self._runs_tools and ended.status in ("ok", "error") and _runs_again(tool, args):
+        if self._options.runs_tools and ended.status in ("ok", "error") and _runs_again(tool, args):
             try:
                 output = await tool.run(ctx, args)
             except ToolError as error:
@@ -208,7 +216,11 @@ class ReplayAnswers:
             return left.popleft()
         if not self._process.killed:
             self.differs("extra", agent.path, f"the check `{profile.check}` runs now; it was not recorded")
-        return await self._never() if self._process.killed or not self._go_on else events.Checked(True, "was not run")
+        return (
+            await self._never()
+            if self._process.killed or not self._options.go_on
+            else events.Checked(True, "was not run")
+        )
 
     def _runs_now(self, tool: Tool, ctx: ToolContext) -> None:
         hooks = self._recording.hooks.get(ctx.agent, ())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from friday_cli.session.open_context import Options
 from friday_cli.session.parts import SessionParts
 from friday_cli.session.session import Session
 
-from .answers import ReplayAnswers
+from .answers import ReplayAnswers, ReplayOptions
 from .compare import Divergence
 from .recording import PersonAct, PersonPrompt, RecordedProcess, Recording
 from .surroundings import RecordedSurroundings
@@ -57,20 +56,6 @@ class Replayed(msgspec.Struct):
     stops_at: str = ""
 
 
-class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a replay. `folder`: where the files that steer agents are read. `go_on`: after a divergence, too.
-    `runs_hooks`: the hooks of today run. `runs_tools`: so do tools for files and commands, in the sandbox, and `folder` is a copy of the
-    recorded one as it was at the start. `watch` gets every event of the replay."""
-
-    folder: Path
-    go_on: bool = False
-    runs_hooks: bool = False
-    runs_tools: bool = False
-    watch: Callable[[Envelope], object] = lambda envelope: None
-    env: Mapping[str, str] | None = None
-    map_tool: Any = None
-
-
 async def replay(recording: Recording, options: ReplayOptions) -> Replayed:
     """Play all processes of a recording, until the first divergence unless it goes on. Raises FridayError if the session cannot be opened."""
     result = Replayed(agents=len(recording.profiles))
@@ -95,9 +80,7 @@ class _Process:
 
     def __init__(self, recording: Recording, process: RecordedProcess, options: ReplayOptions) -> None:
         self._recording, self._process, self._options = recording, process, options
-        self._answers = ReplayAnswers(
-            recording, process, folder=str(options.folder), go_on=options.go_on, runs_tools=options.runs_tools
-        )
+        self._answers = ReplayAnswers(recording, process, options)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._ends: dict[str, list[events.AgentFinished]] = defaultdict(list)

@@ -14,8 +14,8 @@ from friday_cli.core.protocol.provider import ENVIRONMENT, Effort
 
 from .script import Call, End, Rounds, Script, Step
 
-FOLDER = re.compile(r"/eval/work/([0-9a-f]{32})/repository")
-"""The folder of a trial, which the system text names: each trial has its own chance."""
+FOLDER = re.compile(r"/eval/work/([0-9a-f]{16})[0-9a-f]{16}/repository")
+"""The folder of a trial, which the system text names: each trial has its own chance, in its first half."""
 _SOLVED: dict[Effort | None, float] = {
     "none": 0.35, "minimal": 0.35, "low": 0.45, None: 0.6, "medium": 0.6, "high": 0.85, "xhigh": 0.9, "max": 0.95,
 }  # fmt: skip
