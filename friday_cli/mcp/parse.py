@@ -190,6 +190,8 @@ def _folder(name: str, cwd: str, source: EntrySource) -> str:
     """The absolute folder in which a program starts, "" for that of the session. Raises FileError."""
     if not source.confined and cwd in ("", "."):
         return ""
+    if "\0" in cwd:
+        raise error(source.file, name, "contains a null character.", key="cwd")
     path = os.path.realpath(os.path.join(source.folder, os.path.expanduser(cwd)))
     if source.confined and os.path.commonpath((path, os.path.realpath(source.folder))) != os.path.realpath(
         source.folder

@@ -103,6 +103,7 @@ def test_an_entry_as_others_write_it(files: Files) -> None:
     ({"command": "x", "env": {"A": 1}}, "s.env: expected text, got a whole number."),
     ({"command": "x", "env": {"A=B": "1"}}, "s.env: 'A=B' is not a valid name."),
     ({"command": "x", "args": ["a\0b"]}, "s.args[0]: contains a line break or a null character."),
+    ({"command": "x", "cwd": "/tmp/a\0b"}, "s.cwd: contains a null character."),
     ({"command": "x", "expose": "all"}, "s.expose: 'all' is not one of direct, search, delegated, hidden."),
     ({"command": "x", "timeout_s": 0}, "s.timeout_s: expected a number > 0.0."),
     ({"command": "x", "args": ["${NOPE}"]}, "s.args[0]: the variable NOPE is not set. Set it, or write ${NOPE:-default} for a default."),

@@ -12,17 +12,18 @@ _GIT_SETTINGS = pattern(r"(?:.*/)?\.git/(?:.*/)?config(?:\.worktree)?", re.S)
 _SECRET = pattern(
     # for lower-case paths separated by NULs; the character class at the start makes the search fast
     r"[/\0.](?:(?<=[/\0])(?:"
-    # a file's name
-    r"(?:\.(?:env(?:\.(?!(?:example|sample|template|dist)\0)[^\0]*)?|envrc|netrc|pgpass|npmrc|yarnrc\.yml|pypirc|my\.cnf|s3cfg|boto|"
+    # a file's name, also one with a line end, or of an editor's copy
+    r"(?:\.(?:env(?:\.(?!(?:example|sample|template|dist)[~\s]*\0)[^\0]*)?|envrc|netrc|pgpass|npmrc|yarnrc\.yml|pypirc|my\.cnf|s3cfg|boto|"
     r"htpasswd|git-credentials|dockercfg|vault-token|[a-z]+_history)|_netrc|kubeconfig|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|"
     r"credentials(?:\.json|\.toml|\.tfrc\.json)?|auth\.toml|"
-    r"(?:service[-_]account|application_default_credentials|client_secret)[^/\0]*\.json|secrets?\.(?:ya?ml|json|toml|env|ini))(?=\0)"
+    r"(?:service[-_]account|application_default_credentials|client_secret)[^/\0]*\.json|secrets?\.(?:ya?ml|json|toml|env|ini))(?=[~\s]*\0)"
     # a folder it is in
     r"|\.(?:ssh|aws|azure|gnupg|kube|docker|password-store|config/(?:gcloud|gh|hub|op)|gem/credentials)(?=[/\0])"
+    r"|\.env(?=/(?!(?:bin|lib(?:64)?|include|share|scripts)/|pyvenv\.cfg\0))"  # others are of an environment with packages
     r"|mcp-logins(?=/)"
     r"|(?<=\0/)proc/[^/\0]+/(?:task/[^/\0]+/)?(?:environ|mem)(?=\0))"
     # the end of its name
-    r"|(?<=\.)(?:(?<=[^/\0.]\.)env|pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate(?:\.backup)?|tfvars)(?=\0))"
+    r"|(?<=\.)(?:(?<=[^/\0.]\.)env|pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate(?:\.backup)?|tfvars)(?=[~\s]*\0))"
 )
 
 

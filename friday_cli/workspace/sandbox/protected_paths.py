@@ -52,10 +52,12 @@ def secret_paths(environ: Mapping[str, str], more: Sequence[str], own: Sequence[
 
 
 def absolute_paths(environ: Mapping[str, str], given: Sequence[str]) -> tuple[str, ...]:
-    """Paths of the settings with `~` expanded. Raises UsageError for a relative path."""
+    """Paths of the settings with `~` expanded. Raises UsageError for a relative path and one with a NUL character."""
     found = tuple(_expanded(text, environ.get("HOME", "")) for text in given)
     if wrong := [path for path in found if not path.startswith("/")]:
         raise UsageError(f"[sandbox] {wrong[0]!r} is not an absolute path.", hint="Start it with / or ~/.")
+    if wrong := [path for path in found if "\0" in path]:
+        raise UsageError(f"[sandbox] {wrong[0]!r} is not a path: it contains a NUL character.")
     return found
 
 

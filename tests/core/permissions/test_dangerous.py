@@ -37,7 +37,8 @@ def test_other_places_are_not_protected(path: str) -> None:
 SECRET = [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed25519", "server.pem", "x.KEY", ".aws/credentials", ".netrc", ".npmrc",
           "credentials.json", "mcp-logins/x-1.json", ".kube/config", ".ssh/known_hosts", ".ENV", "prod.env", ".envrc", ".git-credentials", "a/service-account-x.json",
           ".azure/token", ".config/gcloud/x.json", "secrets.yaml", "x.tfstate", ".aws", "/proc/self/environ", "vault.kdbx", "id_ed25519_sk",
-          ".env.backup/x", "a\nb/.env", "a\nb.pem", "\u0130.pem", "/proc/1/task/2/mem", ".config/gh", "a/.bash_history"]  # fmt: skip
+          ".env.backup/x", "a\nb/.env", "a\nb.pem", "\u0130.pem", "/proc/1/task/2/mem", ".config/gh", "a/.bash_history",
+          ".env\n", "a/.env ", "id_rsa\r\n", "server.pem\n", ".env~", "prod.env\n", ".env/production", "a/.env/lib.txt", ".env/x/bin/a"]  # fmt: skip
 OPEN = [
     ".env.example",
     ".env.sample",
@@ -58,6 +59,10 @@ OPEN = [
     "pem",
     "env",
     "a.env.py",
+    ".env/bin/python",
+    "a/.env/lib/python3.13/x.py",
+    ".env/pyvenv.cfg",
+    ".env.example\n",
     "",
 ]
 

@@ -99,6 +99,8 @@ def test_secret_paths_come_from_variables_and_settings() -> None:
     assert not {"/x/other", ":0"} & set(found)
     with pytest.raises(UsageError, match="'relative' is not an absolute path"):
         protected_paths.absolute_paths(environ, ("relative",))
+    with pytest.raises(UsageError, match="NUL character"):
+        protected_paths.absolute_paths(environ, ("/tmp/a\0b",))
 
 
 @pytest.mark.parametrize(
