@@ -34,7 +34,7 @@ def main() -> int:
     if server is None:
         print("sshd is not installed: `apt install openssh-server`", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="friday-ssh-") as name, other_machine(server, Path(name)) as here:
+    with tempfile.TemporaryDirectory(prefix="friday-ssh-") as name, other_machine(server, Path(name)) as (here, pid):
         model = scripted(here, ASKS)
         begun = subprocess.run(
             ["ssh", "--", "there", f"cd {here} && friday ask -b -m {model} 'make it'"], capture_output=True, text=True
@@ -43,26 +43,47 @@ def main() -> int:
         row = until(lambda: next((row for row in rows() if row["questions"]), None))
         session, question = row["id"][:8], row["questions"][0]["id"]
         print(f"list: {row['state']}, {row['title']}", flush=True)
-        with Terminal(here, "attach", "--host", "there", session) as lost:
-            lost.until(b"wants to run a command")
-            (client,) = children(lost.pid)
-            os.kill(client, signal.SIGTERM)  # as a connection that breaks
-            assert lost.end() in (255, 128 + signal.SIGTERM)
-            assert lost.is_clean()
+        for how in ("killed", "cut"):
+            with Terminal(here, "attach", "--host", "there", session) as lost:
+                lost.until(b"wants to run a command")
+                for process in children(lost.pid if how == "killed" else pid):
+                    os.kill(process, signal.SIGTERM)
+                if how == "cut":
+                    lost.until(b"the connection to there failed. What runs there keeps running.")
+                assert lost.end() in (255, 128 + signal.SIGTERM)
+                assert lost.is_clean()
         print("a lost connection: the terminal is as before", flush=True)
         assert [row["state"] for row in rows()] == ["needs you"]
         with Terminal(here, "attach", "--host", "there", session) as again:
             again.until(b"wants to run a command")
+            (client,) = children(again.pid)
+            os.kill(client, signal.SIGSTOP)  # a network that takes nothing
             assert "answered" in friday("agents", "--host", "there", "answer", session, question, "yes")
+            until((here / "made").exists)
+            os.kill(client, signal.SIGCONT)
             again.until(b"all done")
             again.type(b"\x04", until=b"friday: session ")
             assert again.end() == 0
         print("attached again, and answered by a script meanwhile", flush=True)
-        assert (here / "made").exists()
         until(lambda: [row["state"] for row in rows()] == ["ended"])
         assert "all done" in friday("agents", "--host=there", "logs", session)
         assert "the connection to nowhere failed" in friday("agents", "--host", "nowhere", code=255)
+        closed_window(here, model)
     return 0
+
+
+def closed_window(here: Path, model: str) -> None:
+    """A chat over there, whose terminal here is closed, goes on."""
+    (here / "ssh.py").write_text("import os, sys\nos.execvp('ssh', ['ssh', *sys.argv[1:]])\n")
+    subprocess.run(["ssh", "--", "there", "friday config set fleet.on_hangup detach"], check=True)
+    chat = f"cd {here} && friday -m {model} -i 'be left'"
+    with Terminal(here, "-t", "--", "there", chat, script=str(here / "ssh.py")) as window:
+        window.until(b"wants to run a command")
+        window.hang_up()
+    row = until(lambda: next((row for row in rows() if row["title"] == "be left" and row["reachable"]), None))
+    assert row["state"] == "needs you"
+    assert "1 agent stopped" in friday("agents", "--host", "there", "stop", row["id"])
+    print("a closed window: the chat goes on there", flush=True)
 
 
 def friday(*words: str, code: int = 0) -> str:
@@ -93,8 +114,8 @@ def children(pid: int) -> list[int]:
 
 
 @contextmanager
-def other_machine(server: str, folder: Path) -> Iterator[Path]:
-    """A server whose users have another home of Friday than this process. Gives a folder for the work."""
+def other_machine(server: str, folder: Path) -> Iterator[tuple[Path, int]]:
+    """A server whose users have another home of Friday than this process. Gives a folder for the work, and the server's process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for key in ("host", "mine"):
@@ -119,7 +140,7 @@ def other_machine(server: str, folder: Path) -> Iterator[Path]:
     running = subprocess.Popen([server, "-D", "-f", folder / "server"])
     try:
         until(lambda: subprocess.run(["ssh", "--", "there", "true"], capture_output=True).returncode == 0)
-        yield folder / "work"
+        yield folder / "work", running.pid
     finally:
         running.terminate()
         running.wait()
