@@ -21,8 +21,12 @@ def _or_null(kind: str) -> Schema:
     return {"type": [kind, "null"]}
 
 
+def _value(kind: str, description: str, **limits: Any) -> Schema:
+    return {"type": kind, **limits, "description": description}
+
+
 def _text(description: str) -> Schema:
-    return {"type": "string", "description": description}
+    return _value("string", description)
 
 
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
@@ -72,37 +76,25 @@ _ROW = _object(
     },
     "id", "profile", "status", "task",
 )  # fmt: skip
-_BACKGROUND = {
-    "type": "boolean",
-    "description": "Return an id at once; read the result later with get_delegation_result.",
-}
-_COST = {"type": "number", "exclusiveMinimum": 0, "description": "Most US dollars. Can only lower the caps."}
+_BACKGROUND = _value("boolean", "Return an id at once; read the result later with get_delegation_result.")
+_COST = _value("number", "Most US dollars. Can only lower the caps.", exclusiveMinimum=0)
 
 
 def _task(profiles: list[str]) -> Schema:
     return {
-        "profile": {"type": "string", "enum": profiles, "description": "Who does it; list_profiles describes them."},
+        "profile": _value("string", "Who does it; list_profiles describes them.", enum=profiles),
         "task": _text(
             "The complete task. The sub-agent does not see this conversation: name files, limits and the form of the answer."
         ),
         "context": _text("Facts it needs and cannot find itself."),
-        "max_tokens": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Most tokens. Can only lower the profile's budget.",
-        },
-        "timeout_s": {
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "maximum": 86_400,
-            "description": "Most active seconds.",
-        },
-        "schema": {"type": "object", "description": "JSON Schema that the result must match, if you need data."},
-        "isolation": {
-            "type": "string",
-            "enum": ["", "worktree"],
-            "description": "worktree: it works in its own git worktree; then apply_delegation or discard_delegation.",
-        },
+        "max_tokens": _value("integer", "Most tokens. Can only lower the profile's budget.", minimum=1),
+        "timeout_s": _value("number", "Most active seconds.", exclusiveMinimum=0, maximum=86_400),
+        "schema": _value("object", "JSON Schema that the result must match, if you need data."),
+        "isolation": _value(
+            "string",
+            "worktree: it works in its own git worktree; then apply_delegation or discard_delegation.",
+            enum=["", "worktree"],
+        ),
     }
 
 
@@ -166,13 +158,8 @@ _READING = (
         input_schema=_object(
             {
                 "id": _ID,
-                "offset": {"type": "integer", "minimum": 0, "description": "First character to return."},
-                "wait_s": {
-                    "type": "number",
-                    "minimum": 0,
-                    "maximum": 3600,
-                    "description": "Seconds to wait until it has ended.",
-                },
+                "offset": _value("integer", "First character to return.", minimum=0),
+                "wait_s": _value("number", "Seconds to wait until it has ended.", minimum=0, maximum=3600),
             },
             "id",
         ),
@@ -192,10 +179,9 @@ _ACTING = (
         input_schema=_object(
             {
                 "id": _ID,
-                "mode": {
-                    "type": "string", "enum": ["cancel", "abort"],
-                    "description": "cancel: it returns what it has in one last turn; abort: it stops now.",
-                },
+                "mode": _value(
+                    "string", "cancel: it returns what it has in one last turn; abort: it stops now.", enum=["cancel", "abort"]
+                ),
             },
             "id",
         ),
