@@ -38,18 +38,8 @@ ARMS = typer.Option(
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the commands `eval ...`."""
-    commands: dict[str, Callable[..., None]] = {
-        "run": run,
-        "check": check,
-        "from-git": from_git,
-        "status": status,
-        "report": report,
-        "retry": retry,
-        "rescore": rescore,
-        "save": save,
-        "cancel": cancel,
-    }
-    add_family(app, "eval", about, commands)
+    commands: list[Callable[..., None]] = [run, check, from_git, status, report, retry, rescore, save, cancel]
+    add_family(app, "eval", about, {command.__name__.replace("_", "-"): command for command in commands})
 
 
 def run(

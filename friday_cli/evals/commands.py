@@ -47,21 +47,22 @@ def trial_sandbox(suite: Suite, given: SandboxSettings) -> SandboxSettings:
     """The sandbox of agents and of checks: no network, and what `hidden_from_trials` names cannot be read, but environments with
     installed packages beside it."""
     denied = hidden_from_trials(suite)
-    read = tuple(str(path) for folder in _folders(suite) if str(folder) not in denied for path in _environments(folder))
+    read = tuple(
+        str(path)
+        for folder in (suite.folder, *suite.repositories)
+        if str(folder) not in denied
+        for path in _environments(folder)
+    )
     return replace(given, read=(*given.read, *read), read_deny=(*given.read_deny, *denied), network=False)
 
 
 def hidden_from_trials(suite: Suite) -> tuple[str, ...]:
     """What neither agents nor checks may read: the suite and its repositories, except environments with installed packages."""
     found: list[str] = []
-    for folder in _folders(suite):
+    for folder in (suite.folder, *suite.repositories):
         kept = _environments(folder)
         found += [str(path) for path in folder.iterdir() if path not in kept] if kept else [str(folder)]
     return tuple(dict.fromkeys(found))
-
-
-def _folders(suite: Suite) -> tuple[Path, ...]:
-    return (suite.folder, *suite.repositories)
 
 
 def _environments(folder: Path) -> list[Path]:

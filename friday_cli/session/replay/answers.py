@@ -23,9 +23,11 @@ from friday_cli.core.tool_catalog import BASH, CANCEL_SUB_AGENT, LIST_SUB_AGENTS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm.providers.recorded import ModelFacts, RecordedError
 
-from .compare import Divergence, Kind, canonical, differences, result_difference
+from .compare import Divergence, Kind, canonical, differences, first_line
 from .recording import RecordedCall, RecordedProcess, RecordedRequest, Recording
 
+REFUSED = ": bad arguments: "
+"""Is in what a tool answers to arguments that it does not take."""
 REALLY_RUN = frozenset(
     (
         TASK_RESULT,
@@ -239,8 +241,8 @@ class ReplayAnswers:
         if self.same(old).startswith(self.same(new) + "\n"):
             return output  # what hooks or a person added comes after it again
         name = f"result of {found.started.tool} ({ctx.call_id})"
-        different = result_difference(old, new, self.same, agent=ctx.agent, turn=self.turn_of(ctx.agent), name=name)
-        if different is not None:
+        kind: Kind = "arguments" if REFUSED in new[:200] and REFUSED not in old[:200] else "result"
+        for different in first_line(kind, ctx.agent, self.turn_of(ctx.agent), name, self.same(old), self.same(new)):
             self.report(different)
         return msgspec.structs.replace(output, text=old)
 

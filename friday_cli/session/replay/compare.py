@@ -111,7 +111,7 @@ def differences(old: Request, new: Request, same: Callable[[str], str], *, turn:
         if before != after:
             yield Divergence("parameter", new.agent, turn, name, before=str(before), after=str(after))
     if old.system != new.system:
-        yield from _lines("prefix", new.agent, turn, "system", same(old.system), same(new.system))
+        yield from first_line("prefix", new.agent, turn, "system", same(old.system), same(new.system))
     yield from _tools(old, new, turn)
     for number, (before, after) in enumerate(zip_longest(old.messages, new.messages), 1):
         if before != after:
@@ -130,7 +130,7 @@ def _tools(old: Request, new: Request, turn: int) -> Iterator[Divergence]:
         elif was != now:
             schemas = [json.dumps(tool.schema, indent=1, ensure_ascii=False) for tool in (was, now)]
             texts = [f"{name}\n{tool.description}\n{schema}" for tool, schema in zip((was, now), schemas, strict=True)]
-            yield from _lines("prefix", new.agent, turn, f"tool {name}", *texts)
+            yield from first_line("prefix", new.agent, turn, f"tool {name}", *texts)
     orders = [", ".join(tools) for tools in (before, after)]
     if {*before} == {*after} and orders[0] != orders[1]:
         yield Divergence("prefix", new.agent, turn, "the order of the tools", before=orders[0], after=orders[1])
@@ -148,10 +148,10 @@ def _of_parts(
     elif one.name != other.name:
         yield Divergence(part.kind, agent, turn, one.name, before=one.name, after=other.name)
     else:
-        yield from _lines(part.kind, agent, turn, part.name, before, after)
+        yield from first_line(part.kind, agent, turn, part.name, before, after)
 
 
-def _lines(kind: Kind, agent: str, turn: int, name: str, old: str, new: str) -> Iterator[Divergence]:
+def first_line(kind: Kind, agent: str, turn: int, name: str, old: str, new: str) -> Iterator[Divergence]:
     """The first line that differs, if one does."""
     for number, (before, after) in enumerate(zip_longest(old.split("\n"), new.split("\n")), 1):
         if before != after and (before or after):
@@ -180,13 +180,3 @@ def _parts(message: Message | None, number: int) -> Sequence[_Part]:
             case Opaque():
                 made.append(_Part("message", f"message {number}, block of {part.origin}", str(part.data)))
     return made
-
-
-def result_difference(
-    old: str, new: str, same: Callable[[str], str], *, agent: str, turn: int, name: str
-) -> Divergence | None:
-    """Where the result of a call differs first from the recorded one; None if they are the same."""
-    if old == new:
-        return None
-    kind: Kind = "arguments" if ": bad arguments: " in new[:200] and ": bad arguments: " not in old[:200] else "result"
-    return next(_lines(kind, agent, turn, name, same(old), same(new)), None)
