@@ -85,10 +85,11 @@ def answer(
     """Answer a question of a session. The id keeps the answer from meaning another question."""
 
     async def go(session: Any, path: str) -> bool:
-        choices: tuple[str, ...] = ()
-        if words.isdecimal():
-            row = next((row for row in live_sessions.read(everything=True) if row.id == session.id), None)
-            choices = next((q.choices for q in row.questions if q.id == question), ()) if row else ()
+        rows = (row for row in live_sessions.read(mark=False) if row.id == session.id)
+        asked = next((asked for row in rows for asked in row.questions if asked.id == question), None)
+        if asked and asked.tool and not asked.allows and words.lower() in ("session", "always"):
+            raise UsageError(f"{question} can be allowed for this call only.", hint="Say yes or no.")
+        choices = asked.choices if asked else ()
         return await live_sessions.answer(session, question, words, reason, choices)
 
     if not _run(live_sessions.reached(name, go)):

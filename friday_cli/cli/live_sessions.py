@@ -134,10 +134,14 @@ def show(rows: Sequence[FleetRow]) -> None:
             output.show(f"\n{short[row.id]}:{question.agent} {what}")
             for number, choice in enumerate(question.choices, 1):
                 output.show(f"  {number} {choice or '(in your own words)'}")
-            words = "yes | no | session | always" if question.tool else "TEXT"
+            words = "yes | no" + " | session | always" * bool(question.allows)
+            if not question.tool:
+                words = "NUMBER | TEXT" if question.choices else "TEXT"
             if row.reachable:
                 command = typed(f"friday agents answer {short[row.id]} {question.id}")
                 output.show(f"  {command} {words}")
+                if question.allows:
+                    output.show(f"  session and always let pass: {', '.join(question.allows.splitlines())}")
 
 
 def price(row: FleetRow) -> str:

@@ -42,6 +42,8 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     whole: bool = True
     """Whether `text` is all that is asked: a change of a file has more, which the chat shows."""
+    allows: str = ""
+    """What an answer for the session or for always lets pass; "" where a permission counts for this call only."""
 
 
 class FleetRow(msgspec.Struct, frozen=True):
@@ -185,7 +187,8 @@ def open_questions(events: Sequence[tuple[str, dict[str, Any]]]) -> tuple[OpenQu
         name = str(event.get("id", ""))
         if event["kind"] == "permission_asked":
             asked, reason, whole = event.get("subject", ""), event.get("reason", ""), event.get("change") is None
-            found[name] = OpenQuestion(name, agent, event.get("tool", ""), asked, reason, whole=whole)
+            allows = event.get("allows") or event.get("rule", "")
+            found[name] = OpenQuestion(name, agent, event.get("tool", ""), asked, reason, whole=whole, allows=allows)
         elif event["kind"] == "question_asked":
             found[name] = OpenQuestion(
                 name, agent, "", event.get("question", ""), choices=tuple(event.get("choices", ()))

@@ -82,6 +82,34 @@ def test_work_without_a_terminal_is_listed_answered_and_ends(harness: Harness) -
     assert "1 agent stopped" in friday("agents", "stop", row["id"], cwd=harness.project)
 
 
+def test_a_script_is_told_what_it_can_answer(harness: Harness) -> None:
+    """Also while another session is interrupted."""
+    calls = (("bash", {"command": "touch $(echo a)"}), ("ask_user", {"question": "Which?", "choices": ["red", "blue"]}))
+    play = {"a": [*(does(call) for call in calls), does(("bash", {"command": "touch made"}), text="{results}")]}
+    for _ in range(2):
+        friday("ask", "-b", "-m", scripted(harness.project, play), "make it", cwd=harness.project)
+    dies, row = until(lambda: len(found := [row for row in rows(harness.project) if row["questions"]]) == 2 and found)
+
+    def offered(words: str) -> str:
+        """The id of the question that is answered with these words."""
+        table = until(lambda: words in (said := friday("agents", cwd=harness.project)) and said)
+        return str(table.partition(f" {words}")[0].rpartition(" ")[2])
+
+    def answer(question: str, words: str, code: int = 0) -> str:
+        return friday("agents", "answer", row["id"], question, words, cwd=harness.project, code=code)
+
+    once = offered("yes | no\n")
+    os.kill(dies["pid"], signal.SIGKILL)
+    until(lambda: gone(dies["pid"]))
+    assert f"{once} can be allowed for this call only" in answer(once, "always", 2)
+    answer(once, "yes")
+    answer(offered("NUMBER | TEXT"), "2")
+    rule = offered("yes | no | session | always\n  session and always let pass: bash(touch made)")
+    answer(rule, "session")
+    until(lambda: gone(row["pid"]))
+    assert "blue" in friday("agents", "logs", row["id"], cwd=harness.project)
+
+
 def test_what_cron_started_is_reached_from_a_login(
     harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
