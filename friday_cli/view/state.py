@@ -40,6 +40,8 @@ class SessionView(msgspec.Struct):
     denials: list[DeniedCall] = []
     notices: list[tuple[str, NoteItem]] = []
     rules: list[events.RuleAdded] = []
+    used_before: Usage = Usage()
+    """What the session had used when the newest run of the main agent began."""
 
     @classmethod
     def of(cls, envelopes: Iterable[Envelope]) -> SessionView:
@@ -144,8 +146,9 @@ def _agent_started(state: SessionView, agent: AgentView, event: events.AgentStar
         agent.task = event.task
     agent.finished = None
     agent.denied_before = agent.receipt.denied
-    if not event.parent and event.mode:
-        state.mode = event.mode
+    if not event.parent:
+        state.used_before = state.totals
+        state.mode = event.mode or state.mode
 
 
 def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFinished, at: float) -> None:

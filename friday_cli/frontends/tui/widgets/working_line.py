@@ -26,10 +26,6 @@ class WorkingLine(Static):
     """The line above the prompt that says what the main agent is doing, for how long and at what cost."""
 
     _shown: Text | None = None
-    _run = ("", 0)
-    """The session and the number of the run that is shown."""
-    _before = Usage()
-    """What the session had used when the run began."""
 
     def follow(self, context: RenderContext, key: str) -> None:
         """Show what is new. `key` stops the run."""
@@ -37,8 +33,6 @@ class WorkingLine(Static):
         self.display = root is not None and root.run > 0 and not root.ended  # the mode can change before the first run
         if root is None or not self.display:
             return
-        if self._run != (run := (context.state.session, root.run)):
-            self._run, self._before = run, context.state.usage_of(root.path)
         lines = [*self._steps(context, root), self._line(context, root, key)]
         text = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
         if text != self._shown:
@@ -50,7 +44,7 @@ class WorkingLine(Static):
         styles = context.renderer.styles
         what = "waits for you" if root.asks else activity_text(context.state, root, context.now())
         used = context.state.usage_of(root.path)
-        new = max(used.billed - self._before.billed, 0)
+        new = max(used.billed - context.state.used_before.billed, 0)
         # while all wait for a person no clock runs here: seconds would stand still
         parts = [seconds(max(context.now() - root.asked_at, 0.0))] if context.state.moves else []
         parts += [f"{tokens(Usage(output=new, estimated=used.estimated))} tok"] if new else []
