@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
+from friday_cli.frontends.oneshot.signals import TWICE_S
 from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import text_of, working_folder
@@ -140,8 +142,13 @@ def watch_signals(run: Any, frontend: Any) -> Any:
     is ended. Where requests wait at the service, the first one asks what becomes of them. Returns what gives the exit code of the signal, 0 without one."""
     received: list[int] = []
     stopping: list[asyncio.Task[None]] = []
+    at = 0.0
 
     def on(number: int) -> None:
+        nonlocal at
+        before, at = at, time.monotonic()
+        if received[-1:] == [128 + number] and at - before < TWICE_S:
+            return
         received.append(128 + number)
         if stopping:
             os._exit(received[0])

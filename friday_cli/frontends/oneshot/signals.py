@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
+TWICE_S = 0.1
+"""Seconds in which the same signal again is the same one: `timeout` sends it to a process and to its group."""
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -18,7 +21,7 @@ class SignalHandler:
     """
 
     def __init__(self, write_rest: Callable[[], object] = lambda: None) -> None:
-        self.code = 0
+        self.code, self._at = 0, 0.0
         self._write_rest = write_rest
         self._on_first: Callable[[], object] = lambda: None
         self._on_second: Callable[[], object] = lambda: None
@@ -41,11 +44,13 @@ class SignalHandler:
         self._on_first, self._on_second = on_first, on_second or self._on_second
 
     def _received(self, code: int) -> None:
+        if self.code == code and time.monotonic() - self._at < TWICE_S:
+            return
         if self.code:
             self._on_second()
             with suppress(OSError):
                 self._write_rest()
             os._exit(self.code)
-        self.code = code
+        self.code, self._at = code, time.monotonic()
         self._on_stop(code)
         self._on_first()
