@@ -35,7 +35,7 @@ async def _say(session: Session, say: c.Say) -> list[str]:
     assert isinstance(remarks, list)
     images = (*say.images, *named)
     body = "\n\n".join(text for text in (say.before, body, *say.after) if text)
-    if session.idle:
+    if await session.settled():
         session.start(body, task=say.task or say.text.text, images=images, restriction=say.restriction)
     else:
         await session.send("a", body)

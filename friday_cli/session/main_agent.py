@@ -73,6 +73,12 @@ class MainAgent:
         except KeyError:
             return True
 
+    async def settled(self) -> bool:
+        """Wait while a run of the main agent ends or is being stopped. Returns whether it is idle then."""
+        while not self.idle and (node := self._tree.node("a")).leaving:
+            await node.finished()
+        return self.idle
+
     def start(self, text: str, **more: Unpack[PromptExtras]) -> AgentRun:
         """Start a run on a message of the person. Raises UsageError if the agent is running, or cannot delegate to the
         profile that the message starts with."""

@@ -76,6 +76,7 @@ class Session:
         self._log = parts.storage.log
         self._tree = parts.tree
         self._main = MainAgent(parts)
+        self.settled = self._main.settled
         self.program: ProgramCalls | None = None
         if parts.caller:
             from .program_calls import ProgramCalls

@@ -99,7 +99,7 @@ class InputController:
         elif path:
             if draft.images:
                 self.say_note("Pictures can only be sent to the main agent; only the text was sent.", "warning")
-            await self._report(self._agents.tell(path, text))
+            await self._report(self._agents.tell(path, text), draft)
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):
@@ -138,7 +138,7 @@ class InputController:
         draft = draft or Draft(text)
         self._chat.body.transcript.position.following = True
         async with self._sending:
-            await self._report(self.controller.say(PromptText(text, draft.typed), images=draft.images))
+            await self._report(self.controller.say(PromptText(text, draft.typed), images=draft.images), draft)
 
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         """Send the prompt of a custom command, now or when the agent is done."""
@@ -149,7 +149,7 @@ class InputController:
                 self._queue(draft)
             else:
                 self._chat.body.transcript.position.following = True
-                await self._report(self.controller.say_custom(custom, rest, draft))
+                await self._report(self.controller.say_custom(custom, rest, draft), draft)
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do. After a run that
@@ -178,15 +178,16 @@ class InputController:
         elif custom is None:
             await self.send(draft.text, draft)
         else:
-            await self._report(self.controller.say_custom(*custom, draft))
+            await self._report(self.controller.say_custom(*custom, draft), draft)
 
-    async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
-        """Show the remarks that the work returns, or why it failed."""
+    async def _report(self, work: Coroutine[Any, Any, list[str] | None], draft: Draft) -> None:
+        """Show the remarks that the sending of a draft returns, or why it failed; then it is in the prompt again."""
         try:
             for remark in await work or ():
                 self.say_note(remark, "warning")
         except FridayError as error:
             self.say_note(str(error), "error")
+            self.offer(draft.text)
 
     def completions(self, kind: str, query: str) -> list[Completion]:
         """Commands for the kind "/", profiles for "@"."""

@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -20,6 +20,7 @@ from friday_cli.core.protocol.events import (
     AgentFinished,
     Envelope,
     HandedBack,
+    MessageAdded,
     Notice,
     PermissionAnswered,
     PermissionAsked,
@@ -100,6 +101,22 @@ async def test_several_frontends_see_all_of_a_session_and_one_answer_counts(harn
             assert [e for e in one.seen if e.seq] == kept
             assert "all done" in "".join(e.event.text for e in one.seen if isinstance(e.event, TextDelta))
         assert (harness.project / "made").exists()
+
+
+@pytest.mark.parametrize("level", ["abort", "cancel"])
+async def test_a_message_that_meets_a_stop_of_another_frontend_is_not_lost(
+    harness: Harness, level: Literal["abort", "cancel"]
+) -> None:
+    harness.plays({"a": [*ASKS["a"][:1], {"text": "stopped"}, {"text": "you are welcome"}]})
+    async with harness.session(attended=True) as session, served(session, 2) as (_, (first, second)):
+        await first.session.do(c.Say(PromptText("go")))
+        await first.until(PermissionAsked)
+        said = c.Say(PromptText("thanks"))
+        _, remarks = await asyncio.gather(first.session.do(c.Stop("a", level)), second.session.do(said))
+        assert remarks == []
+        await first.until(AgentFinished, 2)
+        said_there = [e.event.message for e in await session.history() if isinstance(e.event, MessageAdded)]
+        assert [m.text.rpartition("\n")[2] for m in said_there if m.role == "user"][-1] == "thanks"
 
 
 async def test_a_frontend_that_comes_late_reads_the_log_first(harness: Harness) -> None:

@@ -227,3 +227,9 @@ async def test_output_of_a_command_is_shown_while_it_comes_and_esc_stops_it(tmp_
         await chat.until(lambda: "  started" in chat.frame and "running; Esc stops it" in chat.frame)
         await chat.press("escape", shows="stopped by you")
         assert "  started" in chat.frame
+
+
+async def test_a_message_that_cannot_be_sent_is_in_the_prompt_again(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("@researcher ", shows="the task is missing")
+        assert chat.composer.text == "@researcher "
