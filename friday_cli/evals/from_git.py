@@ -16,6 +16,7 @@ import tomli_w
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.system.atomic_file import replace
 from friday_cli.system.git_command import git
 
 from .suite import Suite, Task
@@ -25,6 +26,8 @@ LARGEST = 400
 """Changed lines of the largest commit that becomes a task."""
 READ = 2_000
 """Commits that are looked at."""
+MODE = 0o644
+"""Of the files of a suite, which others may read as they may the repository."""
 SHORT = 8
 """Characters of a commit with which the name of its task begins."""
 _TESTS = re.compile(
@@ -72,12 +75,11 @@ class CommitSuite(msgspec.Struct, frozen=True):
         return {path.parent.name[:SHORT] for path in self.folder.glob("*/task.toml")}
 
     def add(self, task: Task) -> None:
-        """Write a task into the suite, which is made with the first. Raises OSError."""
+        """Write a task into the suite, which is made with the first. Half a file is never left. Raises OSError."""
         (self.folder / task.name).mkdir(parents=True, exist_ok=True)
-        (self.folder / "suite.toml").write_text(self._defaults, encoding="utf-8")
+        replace(self.folder / "suite.toml", self._defaults, mode=MODE)
         data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
-        path = self.folder / task.name / "task.toml"
-        path.write_text(tomli_w.dumps(data, multiline_strings=True), encoding="utf-8")
+        replace(self.folder / task.name / "task.toml", tomli_w.dumps(data, multiline_strings=True), mode=MODE)
 
     @property
     def _defaults(self) -> str:

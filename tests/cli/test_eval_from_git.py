@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import subprocess
@@ -98,6 +99,16 @@ def test_the_same_command_continues_behind_what_it_has(console: Console) -> None
     assert [line.partition("-")[2] for line in ran.out.splitlines() if line[0] != " "] == ["say-2", "say-1"]
     ran = console.ok(*command, "3")
     assert (ran.out, "no commit was checked; evals has 3 tasks\n" in ran.err) == ("", True)
+
+
+def test_a_task_that_cannot_be_written_leaves_nothing_of_itself(console: Console) -> None:
+    """As on a full disk. Half a task would end each later use of the suite."""
+    project = repository(console.project, **{"code.sh": "echo 0\n"})
+    change(project, "Say one\n\n" + "and say why\n" * 9_000, **{"code.sh": "echo 1\n", "test_one.sh": "sh code.sh | grep 1\n"})  # fmt: skip
+    command = shlex.join([*FROM_GIT, "sh {tests}", "--output", "evals"])
+    for limit, code, tasks in (("ulimit -f 100; ", 1, 0), ("", 0, 1)):
+        ran = subprocess.run(["bash", "-c", limit + command], cwd=project, env=console.env, capture_output=True, text=True)  # fmt: skip
+        assert (ran.returncode, len(list((project / "evals").glob("*/task.toml")))) == (code, tasks), ran
 
 
 def test_a_check_that_cannot_be_started_ends_it(console: Console) -> None:
