@@ -172,6 +172,17 @@ def test_the_first_screen_of_the_chat_needs_no_model_and_no_settings(tmp_path: P
     assert_not_loaded(modules - {"textual", "tree_sitter"}, *names)  # which its text area loads
 
 
+def test_what_starts_commands_loads_no_module_that_runs_in_each_fork() -> None:
+    """`threading` touches 140 pages of memory in each process that is forked, and a command has two."""
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); import friday_cli.workspace.process.supervisor; print(*sys.modules)"
+    )
+    argv = [sys.executable, "-I", "-S", "-c", code, str(PROJECT)]
+    modules = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert "friday_cli.workspace.sandbox.call_guard" in modules
+    assert_not_loaded(set(modules), "threading", "random", "logging", "asyncio", "concurrent.futures")
+
+
 def test_every_name_of_the_api_is_there() -> None:
     import friday_cli.api as friday
 

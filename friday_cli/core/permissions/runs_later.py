@@ -49,18 +49,21 @@ def _part(name: str) -> str:
 
 
 @cache
-def _names() -> re.Pattern[str]:
-    names = "|".join(_part(name) for _, _, names in ROWS for name in names.split())
+def _starred() -> re.Pattern[str]:
+    """The names with `*`."""
+    names = "|".join(_part(name) for _, _, names in ROWS for name in names.split() if "*" in name)
     return re.compile(f"(?:.*/)?(?:{names})", re.S)  # a folder's name may hold a line end
 
 
 @cache
-def _names_without_folder() -> tuple[frozenset[str], re.Pattern[str]]:
-    """The names that are in no folder: those without `*`, and an expression for the others."""
-    names = [name.rstrip("/") for _, _, names in ROWS for name in names.split()]
-    names = [name for name in names if "/" not in name]
-    others = re.compile("|".join(_part(name) for name in names if "*" in name), re.S)
-    return frozenset(name for name in names if "*" not in name), others
+def _plain() -> dict[str, tuple[tuple[tuple[str, ...], bool], ...]]:
+    """The names without `*` by their first part: the other parts, and whether it is a folder. One expression of all would take longer to
+    compile than a command takes to be judged."""
+    found: dict[str, list[tuple[tuple[str, ...], bool]]] = {}
+    for name in (name for _, _, names in ROWS for name in names.split() if "*" not in name):
+        first, *rest = name.rstrip("/").split("/")
+        found.setdefault(first, []).append((tuple(rest), name.endswith("/")))
+    return {first: tuple(rows) for first, rows in found.items()}
 
 
 @cache
@@ -76,10 +79,16 @@ def deeper_names() -> dict[str, tuple[str, ...]]:
 
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later."""
-    return _names().fullmatch(path.lower()) is not None
+    parts = (path := path.lower()).split("/")
+    for at, part in enumerate(parts, 1):
+        for rest, folder in _plain().get(part, ()):
+            end = at + len(rest)
+            if tuple(parts[at:end]) == rest and (folder or end == len(parts)):
+                return True
+    return _starred().fullmatch(path) is not None
 
 
 def is_protected_name(name: str) -> bool:
     """As `is_protected` of a file or folder by its name alone: faster, for folders with thousands."""
-    names, others = _names_without_folder()
-    return (lower := name.lower()) in names or others.fullmatch(lower) is not None
+    rows = _plain().get(lower := name.lower(), ())
+    return any(not rest for rest, _ in rows) or _starred().fullmatch(lower) is not None
