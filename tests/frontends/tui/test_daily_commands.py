@@ -237,7 +237,7 @@ async def test_a_note_is_kept_where_the_person_says(tmp_path: Path) -> None:
         await chat.shows("Note 1 is kept in memory for this project.")
         await keep(chat, "#tabs, not blanks", "2")
         await chat.shows("Note 2 is kept in memory for all projects.")
-        await chat.say("/memory", shows="tabs, not blanks")
+        await chat.say("/memory", shows="tabs, not blanks, by you")
         assert chat.state.root is None
         await keep(chat, "# a heading", "escape")
         await chat.until(lambda: chat.composer.text == "# a heading")

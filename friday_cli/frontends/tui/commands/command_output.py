@@ -169,11 +169,15 @@ async def _recorded(controller: SessionController) -> RecordedSession:
 async def memory_card(cwd: Path) -> str:
     """The notes of a folder."""
     rows = [
-        f"- {note.id}: {code(note.text, 300)}, by {code(note.agent.rpartition(':')[2], 20)}"
+        f"- {note.id}: {code(note.text, 300)}, by {_author(note.agent.rpartition(':')[2])}"
         f"{'' if note.promoted else ' (waits: /memory promote ' + note.id + ')'}"
         for note in await lists.notes(cwd)
     ]
     return "**Notes**\n\n" + "\n".join(rows) if rows else "No notes are kept for this folder. `# a note` keeps one."
+
+
+def _author(agent: str) -> str:
+    return "you" if agent == "person" else code(agent, 20)
 
 
 def config_card() -> str:
