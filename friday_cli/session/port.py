@@ -45,7 +45,7 @@ class SessionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     sandbox: str
     """The kind that confines commands."""
     kept: bool
-    """Whether the session is stored on disk."""
+    """Whether all of the session is stored on disk."""
     at_work: int = 0
     """Runs of agents that have not ended."""
     prompts: tuple[tuple[str, str, str], ...] | None = None

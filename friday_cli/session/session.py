@@ -104,7 +104,7 @@ class Session:
             idle=self.idle,
             mode=self.permissions.mode,
             sandbox=self.sandbox,
-            kept=self.kept,
+            kept=self.kept and self._log.failure is None,
             at_work=len(self._tree.running("a")),
             prompts=None if servers is None else tuple(servers.prompts()),
         )

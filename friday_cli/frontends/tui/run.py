@@ -108,10 +108,11 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
 
 
 def _comes_back(controller: SessionController) -> tuple[str, str]:
-    """What becomes of the session without this chat, and the command that comes back to it."""
+    """What becomes of the session without this chat, and the command that comes back to it, "" for none."""
     remote = controller.remote
     if remote is None:
-        return "saved. Resume", "-r"
+        saved = controller.session is None or controller.session.facts.kept
+        return ("saved. Resume", "-r") if saved else ("was not saved, or only its beginning", "")
     ends = remote.ending or remote.ended.is_set() or (remote.facts.idle and not remote.facts.at_work)
     return "saved. Resume" if ends else "continues without this terminal", "attach"
 
@@ -150,7 +151,7 @@ def _print_end(session: str, what: str, command: str) -> None:
         if os.environ.get(REACHED_AS):
             again = typed(f"friday attach {name}")
         with suppress(OSError):
-            print(f"friday: session {name} {what}: `{sanitize(again)}`", file=sys.stderr)
+            print(f"friday: session {name} {what}" + (f": `{sanitize(again)}`" if command else "."), file=sys.stderr)
 
 
 def _error_text(failure: BaseException) -> str:

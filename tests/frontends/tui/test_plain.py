@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from friday_cli.core.protocol.events import AgentStarted, TextDelta, TurnStarted
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.frontends.tui.plain.writer import PlainWriter
+from friday_cli.system.paths import store_path
 from friday_cli.view import SessionView
 from tests.frontends.tui.terminal_fixture import Terminal, scripted
 from tests.scenarios import completed, numbered
@@ -204,3 +206,23 @@ def test_what_is_said_after_a_rewind_is_printed(tmp_path: Path) -> None:
         terminal.type(b"third\n", until=b"Three.")
         terminal.type(b"\x04")
         assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("when", ["never", "first"])
+def test_a_session_that_is_not_saved_is_not_said_to_be(tmp_path: Path, when: str) -> None:
+    """As on a full disk, from its beginning or later."""
+    store = store_path()
+    store.parent.parent.mkdir(parents=True, exist_ok=True)
+    if when == "never":
+        store.parent.write_text("a file where a folder belongs")
+    with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, {"a": [{"text": "Well."}] * 2})) as terminal:
+        terminal.until(b"/help lists the commands")
+        terminal.type(b"begin\n", until=b"Done: completed")
+        if when == "first":
+            store.rename(tmp_path / "moved.db")
+            terminal.type(b"go on\n", until=b"This session is no longer saved")
+            terminal.until_quiet()
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        assert re.search(rb"session \w+ was not saved, or only its beginning\.\r\n", terminal.out)
+        assert b"Resume: `" not in terminal.out
