@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import tomli_w
@@ -19,7 +20,7 @@ from friday_cli.core.text.sanitize import sanitize
 from friday_cli.system.atomic_file import replace
 from friday_cli.system.git_command import git
 
-from .suite import Suite, Task
+from .suite import Suite, Task, read_toml
 from .suite_check import TaskCheck, check_suite
 
 LARGEST = 400
@@ -68,23 +69,25 @@ class CommitSuite(msgspec.Struct, frozen=True):
                     yield found
 
     def there(self) -> set[str]:
-        """The beginnings of the commits of its tasks. Raises UsageError where another suite is in its folder, OSError."""
+        """The beginnings of the commits of its tasks. Raises UsageError where another suite is in its folder, FileError."""
         path = self.folder / "suite.toml"
-        if path.exists() and path.read_text("utf-8") != self._defaults:
+        found = read_toml(path) if path.exists() else self._defaults
+        if any(found.get(key) != self._defaults.get(key) for key in ("repo", "check", "setup")):
             raise UsageError(f"{self.folder} has another suite already.", hint="Name another folder with --output.")
         return {path.parent.name[:SHORT] for path in self.folder.glob("*/task.toml")}
 
     def add(self, task: Task) -> None:
         """Write a task into the suite, which is made with the first. Half a file is never left. Raises OSError."""
         (self.folder / task.name).mkdir(parents=True, exist_ok=True)
-        replace(self.folder / "suite.toml", self._defaults, mode=MODE)
+        if not (self.folder / "suite.toml").exists():
+            replace(self.folder / "suite.toml", tomli_w.dumps(self._defaults), mode=MODE)
         data = {"task": task.task, "commit": task.commit, "reference": task.reference, "hidden": task.hidden}
         replace(self.folder / task.name / "task.toml", tomli_w.dumps(data, multiline_strings=True), mode=MODE)
 
     @property
-    def _defaults(self) -> str:
+    def _defaults(self) -> dict[str, Any]:
         setup = {"setup": self.setup} if self.setup else {}
-        return tomli_w.dumps({"repo": os.path.relpath(self.repository, self.folder), "check": [self.check], **setup})
+        return {"repo": os.path.relpath(self.repository, self.folder), "check": [self.check], **setup}
 
     def _candidates(self) -> Iterator[Task]:
         """The tasks that further commits would make, the newest first. Raises FridayError."""

@@ -112,13 +112,13 @@ def load_suite(named: str) -> Suite:
 
 
 def _of_folder(folder: Path) -> tuple[Task, ...]:
-    defaults = _toml(folder / "suite.toml") if (folder / "suite.toml").is_file() else {}
+    defaults = read_toml(folder / "suite.toml") if (folder / "suite.toml").is_file() else {}
     found = sorted(folder.glob("*/task.toml"))
     if not found:
         raise UsageError(f"{folder} has no task: no file */task.toml.")
     tasks = []
     for path in found[: MOST_TASKS + 1]:
-        own = _toml(path)
+        own = read_toml(path)
         if "folder" in own:
             own["folder"] = f"{path.parent.name}/{own['folder']}"
         for key in ("file", "reference"):
@@ -214,7 +214,8 @@ def files_digest(folder: Path) -> str:
     return digest([*linked, *((str(path.relative_to(folder)), digest(path.read_bytes())) for path in files)])
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a file of a suite has. Raises FileError."""
     try:
         return tomllib.loads(safe_files.read_linked_text(path, MOST_BYTES))
     except tomllib.TOMLDecodeError as error:

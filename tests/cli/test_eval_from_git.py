@@ -95,6 +95,8 @@ def test_the_same_command_continues_behind_what_it_has(console: Console) -> None
     assert "evals has 3 tasks\n" in console.ok(*command, "3").err
     (removed,) = (project / "evals").glob("*-say-4")
     shutil.rmtree(removed)
+    with (project / "evals" / "suite.toml").open("a", encoding="utf-8") as written:
+        written.write("timeout = 60\n")
     ran = console.ok(*command, "3")  # a person removed what lies between two others, so it is not made again
     assert [line.partition("-")[2] for line in ran.out.splitlines() if line[0] != " "] == ["say-2", "say-1"]
     ran = console.ok(*command, "3")
