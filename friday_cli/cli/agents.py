@@ -158,7 +158,7 @@ def resume(
         raise UsageError(f"No session {name} was interrupted." if name else "No session was interrupted.")
     for row in rows:
         output.show(
-            f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; {live_sessions.price(row)} so far; {row.model}, mode {row.mode or 'ask'})"
+            f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; cost {live_sessions.price(row)} so far; {row.model}, mode {row.mode or 'ask'})"
         )
     output.show(
         "Each continues with its model and mode, and may cost as much as its task needs; the limits in your settings apply."

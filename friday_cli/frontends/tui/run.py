@@ -119,6 +119,8 @@ def _comes_back(controller: SessionController) -> tuple[str, str]:
 
 async def _go_on(controller: SessionController) -> None:
     """Serve the session without the terminal until nothing is left to do, then close it."""
+    from friday_cli.system.other_machine import typed
+
     from ..host import terminal
     from ..host.owner import BackgroundOwner
 
@@ -131,8 +133,11 @@ async def _go_on(controller: SessionController) -> None:
             await controller.fold.stop(cancel=True)
         name = session.id[:8]
         if terminal.can_let_go():  # else its window was closed
-            where = f"`friday attach {name}` opens it, `friday agents` lists it."
-            print(f"friday: session {name} continues in the background. {where}", flush=True)
+            opens, lists = (sanitize(typed(f"friday {command}")) for command in (f"attach {name}", "agents"))
+            print(
+                f"friday: session {name} continues in the background. `{opens}` opens it, `{lists}` lists it.",
+                flush=True,
+            )
             terminal.let_go()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, owner.end)
         await owner.until_unused()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,13 @@ def test_what_the_other_machine_names_can_be_typed_here(harness: Harness, monkey
     while "answer" not in (table := friday(harness.project, "agents").stdout):
         pass
     assert " --host 'my box' yes | no" in table
+    with Terminal(harness.project, "-m", model, "-i", "make another") as terminal:
+        terminal.until(b"wants to run a command")
+        terminal.type(b"/detach\r", until=b"--host 'my box'` lists it.")
+        assert terminal.end() == 0
+        other = re.search(rb"`friday attach (\w+) --host 'my box'` opens it", terminal.out)
+    assert other
+    friday(harness.project, "agents", "stop", other[1].decode())
     session = begun.partition("session ")[2][:8]
     friday(harness.project, "agents", "stop", session)
     assert (
