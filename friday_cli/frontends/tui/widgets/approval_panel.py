@@ -260,7 +260,7 @@ class Approval(Vertical, can_focus=True):
         if self._field.display:
             await self._field.action_submit()
         elif self._leaving:
-            self.grace.restart()
+            self._type("\r")
         elif self.grace.is_over():
             self._answer(self._choices.index)
 
