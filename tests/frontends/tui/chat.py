@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from textual.pilot import Pilot
 
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets.agent_panel import AgentPanel
+from friday_cli.frontends.tui.widgets.approval_panel import Approval
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript import Transcript
 from friday_cli.session.open_context import Options
@@ -43,7 +45,9 @@ class Chat:
     pilot: Pilot[int]
 
     async def press(self, *keys: str, shows: str = "") -> None:
-        """Press keys, and wait until the screen shows a text."""
+        """Press keys, and wait until the screen shows a text. Keys that answer come after the question is on the screen."""
+        if any(panel.grace.until == inf for panel in self.app.query(Approval)):
+            await self.until(lambda: all(panel.grace.until < inf for panel in self.app.query(Approval)))
         await self.pilot.press(*keys)
         if shows:
             await self.shows(shows)

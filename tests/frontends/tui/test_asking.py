@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -269,6 +270,31 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
         await chat.idle()
         assert (tmp_path / "out.txt").exists()
         assert not chat.state.rules
+
+
+async def test_no_key_answers_a_question_that_is_not_on_the_screen_yet(
+    tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the picture of a long transcript takes a second: the key was pressed for something else."""
+    drawn: list[Callable[[], object]] = []
+
+    def later(panel: Approval, callback: Callable[[], object]) -> bool:
+        drawn.append(callback)
+        return True
+
+    async with opened(tmp_path, ONE) as chat:
+        monkeypatch.setattr(Approval, "call_after_refresh", later)
+        panel = await asked(chat, say="go")
+        for key in ("1", "enter"):
+            await chat.pilot.press(key)
+        await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
+        assert chat.state.asks
+        assert panel.asked
+        for callback in drawn:
+            callback()
+        await chat.press("1")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
 
 
 async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_grace: None) -> None:

@@ -48,8 +48,8 @@ class PlainApprovals:
         if self._shown not in asks:
             self._shown, self._denial, self._words = next(iter(asks), ""), None, False
             if self._shown:
-                self._shown_at = time.monotonic()
                 self._print(most=MAX_ROWS)
+                self._shown_at = time.monotonic()
 
     def _print(self, *, most: int | None) -> None:
         """Print the ask, its command in `most` rows (None: all)."""

@@ -6,6 +6,8 @@ Keys and clicks count only after half a second, and a single click only selects:
 from __future__ import annotations
 
 import time
+from functools import partial
+from math import inf
 from typing import ClassVar
 
 from textual import events
@@ -39,6 +41,18 @@ class GracePeriod:
 
     def __init__(self) -> None:
         self.until = 0.0
+        self._held = 0
+
+    def hold(self) -> int:
+        """Let nothing answer before `begin` with the result: a key that comes now may have been pressed before the question was on the
+        screen."""
+        self.until = inf
+        self._held += 1
+        return self._held
+
+    def begin(self, held: int) -> None:
+        if held == self._held:
+            self.until = time.monotonic() + GRACE_S
 
     def restart(self) -> None:
         self.until = max(self.until, time.monotonic() + GRACE_S)
@@ -151,7 +165,9 @@ class Approval(Vertical, can_focus=True):
 
     def _show(self, ask_id: str) -> None:
         self.asked = ask_id
-        self.grace.restart()
+        begin = partial(self.grace.begin, self.grace.hold())
+        if not self.call_after_refresh(begin):
+            begin()
         self._field.display = False
         ask = self._ask
         self.display = ask is not None
