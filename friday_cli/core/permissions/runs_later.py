@@ -7,6 +7,7 @@ ends in `/` is a folder with all that is in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 ROWS: tuple[tuple[str, str, str], ...] = (
@@ -88,7 +89,8 @@ def is_protected(path: str) -> bool:
     return _starred().fullmatch(path) is not None
 
 
-def is_protected_name(name: str) -> bool:
-    """As `is_protected` of a file or folder by its name alone: faster, for folders with thousands."""
-    rows = _plain().get(lower := name.lower(), ())
-    return any(not rest for rest, _ in rows) or _starred().fullmatch(lower) is not None
+@cache
+def protected_names() -> tuple[frozenset[str], Callable[[str], object]]:
+    """What `is_protected` knows of a file or folder by its lower-case name alone, for folders with thousands: names, and what matches
+    others."""
+    return frozenset(name for name, rows in _plain().items() if any(not rest for rest, _ in rows)), _starred().fullmatch

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from friday_cli.core.permissions.runs_later import deeper_names, is_protected_name
+from friday_cli.core.permissions.runs_later import deeper_names, protected_names
 from friday_cli.system.folder_watch import FolderWatch
 
 FOLDERS, ENTRIES = 2_000, 20_000
@@ -119,18 +119,19 @@ class CodePlaces:
             return known
         folders: list[str] = []
         places: list[str] = []
-        deeper = deeper_names()
+        (names, matches), deeper = protected_names(), deeper_names()
         with os.scandir(path) as entries:
             for entry in islice(entries, ENTRIES):
                 name = entry.name
-                if is_protected_name(name):
+                lower = name.lower()
+                if lower in names or matches(lower):
                     if path != self._root or name not in (".git", ".friday"):
                         git = name == ".git" and entry.is_dir(follow_symlinks=False)
                         places += [f"{entry.path}/{part}" for part in _GIT] if git else [entry.path]
                     continue
-                if (lower := name.lower()) in deeper:
+                if lower in deeper:
                     places += [f"{entry.path}/{rest}" for rest in deeper[lower]]
-                if name not in _CLOSED and entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) and name not in _CLOSED:
                     folders.append(entry.path)
         changed = changed if changed < time.time_ns() - SETTLED_NS else -1  # it may change again without a later time
         return _Folder(changed, tuple(sorted(folders)), tuple(sorted(places)))
