@@ -354,6 +354,9 @@ class _OneShotRun:
         """Let other frontends use the session, and wait for them at the end. Raises FridayError."""
         from ..host.owner import BackgroundOwner
 
+        if not self._session.kept:
+            problem = "The session cannot be saved, so work in the background could be neither read nor stopped."
+            raise FridayError(problem, hint="Leave --background out, or see why it is not saved.")
         self._owner = BackgroundOwner(self._session, options)
         self._owner.open()
         self._signals.call(self._owner.end)

@@ -155,6 +155,17 @@ def test_the_list_does_not_hide_why_a_session_cannot_be_opened(harness: Harness,
         assert terminal.end() == 0
 
 
+def test_what_cannot_be_saved_does_not_work_in_the_background(harness: Harness) -> None:
+    """No command would find it, also none that stops it."""
+    store_path().parent.parent.mkdir(exist_ok=True)
+    store_path().parent.write_text("a file where a folder belongs")
+    model = scripted(harness.project, {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]})
+    said = friday("ask", "-b", "--yolo", "-m", model, "make it", cwd=harness.project, code=1)
+    assert "neither read nor stopped" in said
+    assert "runs in the background" not in said
+    assert not (harness.project / "made").exists()
+
+
 def test_a_terminal_that_attaches_to_nothing_says_why(harness: Harness) -> None:
     with Terminal(harness.project, "attach", "abcdef") as terminal:
         terminal.until(b"friday: ")
