@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session import wire
@@ -140,14 +140,17 @@ class BackgroundOwner:
         before = msgspec.structs.replace(self._options, resume=self.session.id, mode=self.session.facts.mode)
         dirs = (*before.add_dirs, *(Path(folder) for folder in wanted.add_dirs))
         self._options = msgspec.structs.replace(before, add_dirs=dirs, **set_)
-        await self.session.close()
+        try:
+            await self.session.close()
+        except Exception as error:  # it is closed all the same
+            log.warning("session %s: %s", self.session.id, error)
         try:
             self.session = await Session.open(self._options)
-        except FridayError:
+        except Exception:
             self._options = before
             try:
                 self.session = await Session.open(before)
-            except FridayError:
+            except Exception:
                 self.ending = True
             raise
         finally:

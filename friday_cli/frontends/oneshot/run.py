@@ -355,8 +355,7 @@ class _OneShotRun:
         from ..host.owner import BackgroundOwner
 
         if not self._session.kept:
-            problem = "The session cannot be saved, so work in the background could be neither read nor stopped."
-            raise FridayError(problem, hint="Leave --background out, or see why it is not saved.")
+            raise FridayError("A session that is not saved cannot work in the background: nothing would find it.")
         self._owner = BackgroundOwner(self._session, options)
         self._owner.open()
         self._signals.call(self._owner.end)

@@ -161,7 +161,7 @@ def test_what_cannot_be_saved_does_not_work_in_the_background(harness: Harness) 
     store_path().parent.write_text("a file where a folder belongs")
     model = scripted(harness.project, {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]})
     said = friday("ask", "-b", "--yolo", "-m", model, "make it", cwd=harness.project, code=1)
-    assert "neither read nor stopped" in said
+    assert "cannot work in the background" in said
     assert "runs in the background" not in said
     assert not (harness.project / "made").exists()
 

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.frontends.host.owner import BackgroundOwner
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.commands import slash_commands  # noqa: F401 - fills the table
 from friday_cli.frontends.tui.commands.command_table import COMMANDS
+from friday_cli.session import session as session_module
 from friday_cli.session.commands import SetMode
 from friday_cli.session.open_context import Options
 from friday_cli.session.remote import RemoteSession
@@ -157,6 +159,33 @@ async def test_a_model_that_cannot_be_used_changes_nothing(tmp_path: Path) -> No
         await chat.say("/model nowhere/x", shows="Unknown provider")
         assert owner.session.facts.model.startswith("scripted/")
         await chat.ask("three", shows="The session was resumed")
+
+
+@pytest.mark.parametrize("where", ["close", "open"])
+async def test_a_session_that_fails_while_it_is_reopened_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """As where the system starts no more threads for a moment: with the new model, or the one that it had."""
+    failures = 1
+
+    async def fails(*given: object, **more: object) -> Any:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise RuntimeError("can't start new thread")
+        return await well(*given, **more)
+
+    async with attached(tmp_path) as (chat, _):
+        place = (WorktreeIsolation, "close") if where == "close" else (session_module, "open_session")
+        well = getattr(*place)
+        with monkeypatch.context() as patch:
+            patch.setattr(*place, fails)
+            await chat.say(
+                "/model demo", shows="continues with demo" if where == "close" else "does not start any more"
+            )
+        if where == "open":
+            await chat.ask("three", shows="The session was resumed")
+    assert failures < 1
 
 
 async def test_what_another_frontend_changes_is_seen(tmp_path: Path) -> None:
