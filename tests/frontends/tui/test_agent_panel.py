@@ -143,6 +143,16 @@ async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) 
         await chat.until(lambda: chat.side.region.width == 50)
 
 
+async def test_the_pane_shows_the_sub_agent_that_asks_until_the_person_chooses_one(tmp_path: Path) -> None:
+    ask = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [ask], "a.2": [SLOW]}
+    async with opened(tmp_path, agents, size=(120, 30)) as chat:
+        await chat.say("go", shows="2 right")
+        await chat.until(lambda: chat.side.child == "a.1")
+        await chat.press("ctrl+t", "end")
+        await chat.until(lambda: chat.side.agents.selected == "a.2" and chat.side.child == "a.2")
+
+
 async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_looks_at(tmp_path: Path) -> None:
     ask = does("ask_user", question="Which way?", choices=["left", "right"])
     agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [ask], "a.2": [SLOW]}

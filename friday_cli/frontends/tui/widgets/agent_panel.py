@@ -1,6 +1,6 @@
 """The side panel: the tree of agents above, the transcript of the selected sub-agent below.
 
-The panel selects the newest running sub-agent by itself until the user moves the cursor. On a low screen it shows the tree
+Until the user moves the cursor, the panel selects the sub-agent that asks first, or else the newest running one. On a low screen it shows the tree
 or the transcript, not both.
 """
 
@@ -90,7 +90,7 @@ class AgentPanel(Vertical):
         if self.size.height and (self.size.height < LOW) != self.has_class("short"):
             self.on_resize()  # a panel that becomes visible gets no event if its size was read before
         idle = not (self._user_selected or self.agents.has_focus or self.inside)
-        if idle and (path := _newest(self.context.state, self.child)):
+        if idle and (path := _wanted(self.context.state, self.child)):
             self._show(path)
         if self.child:
             self._update_header()
@@ -199,8 +199,11 @@ class AgentPanel(Vertical):
         self._update_header()
 
 
-def _newest(state: SessionView, shown: str) -> str:
-    """The path of the newest running sub-agent, unless the one that is shown runs, too. "" for no change."""
+def _wanted(state: SessionView, shown: str) -> str:
+    """The path of the sub-agent with the oldest question, or of the newest running one, unless the one that is shown runs, too.
+    "" for no change."""
+    if asking := next((ask.agent for ask in state.asks.values() if depth_of(ask.agent)), ""):
+        return asking if asking != shown else ""
     running = [agent.path for agent in state.working if depth_of(agent.path)]
     if running and shown not in running:
         return running[-1]
