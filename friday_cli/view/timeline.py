@@ -255,7 +255,8 @@ def _axis(first: float, last: float, columns: int, pauses: Sequence[float]) -> s
     cells = [" "] * columns
     step = max(last - first, 0.001) / columns
     for column in range(0, columns - 7, 16):
-        label = f"|{seconds(first + column * step)}"[: columns - column]
+        at = first + column * step
+        label = f"|{seconds(at) if step > 0.01 else f'{at:.3f} s'}"[: columns - column]
         cells[column : column + len(label)] = label
     for pause in pauses:
         if 0 <= (column := int((pause - first) / step)) < columns:

@@ -134,7 +134,7 @@ def test_an_assumed_price_is_that_of_the_dearest_model_of_the_vendor(friday: Fri
 
 def test_a_cap_of_one_service_leaves_others_alone_and_agents_cannot_change_caps(friday: Friday) -> None:
     with friday.meets(lambda turn: Say("done", usage=REPLY), "chat", extra=PRICES):
-        budget(friday, "set", "--daily", "0.0001", "--for", "other", err="no service or key 'other' has paid")
+        budget(friday, "set", "--daily", "0.0001", "--for", "other", err="no service or key named 'other' was used")
         assert friday.json("go").code == 0
     for argv in (["set", "--daily", "5"], ["clear"]):
         ran = subprocess.run(
