@@ -30,7 +30,8 @@ def _repair_streams() -> None:
         ("stdin", "r"),
         ("stdout", "w"),
         ("stderr", "w"),
-    ):  # in this order, so that each gets its own descriptor
+    ):
+        # in this order, so that each gets its own descriptor
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115

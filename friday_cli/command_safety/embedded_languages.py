@@ -157,9 +157,8 @@ def sed(args: Sequence[ProgramWord]) -> str:
     if any(operand.glob for operand in parsed.operands[:1]):
         return "its sed script is a pattern"
     for script in scripts:
-        if _unusual_bracket(script) or (
-            "s:" in script and "[:" in script
-        ):  # implementations differ on where this expression ends
+        if _unusual_bracket(script) or ("s:" in script and "[:" in script):
+            # implementations differ on where this expression ends
             return "its sed script is ambiguous"
         at = 0
         while at < len(script):

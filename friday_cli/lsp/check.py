@@ -112,9 +112,8 @@ async def _asked(
 
 async def _diagnostics(server: LanguageServer, texts: Mapping[Path, str], until: float) -> dict[Path, list[Diagnostic]]:
     """What a server says of files with these texts, which stay open. `until` is a time of the event loop. Raises NotKnown."""
-    for path in sorted(
-        texts, key=lambda path: not path.suffix.startswith(".h")
-    ):  # clangd compiles with the headers it has
+    for path in sorted(texts, key=lambda path: not path.suffix.startswith(".h")):
+        # clangd compiles with the headers it has
         server.write(path, texts[path])
         await asyncio.sleep(0)  # large texts together would hold the event loop
     left = max(0.0, until - asyncio.get_running_loop().time())

@@ -255,9 +255,8 @@ class LanguageServer:
         if document is not None and method == "textDocument/publishDiagnostics":
             version = params.get("version")
             self._versioned = self._versioned or version is not None
-            if (
-                version == document.version or not self._versioned
-            ):  # else it is of an older text, or of a document that was closed
+            if version == document.version or not self._versioned:
+                # else it is of an older text, or of a document that was closed
                 document.pushed = params.get("diagnostics")
                 document.news.set()
 

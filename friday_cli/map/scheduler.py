@@ -133,9 +133,8 @@ class Scheduler:
         begun = asyncio.get_running_loop().time()
         try:
             done = await self._engine.run(work)
-        except (
-            Exception
-        ) as error:  # a defect: what it cost is not known, so the item's start stays in the store, and its cap reserved
+        except Exception as error:
+            # a defect: what it cost is not known, so the item's start stays in the store, and its cap reserved
             self.stop(f"{type(error).__name__}: {error}")
             self._defect = self._defect or error
             self.progress.running -= 1

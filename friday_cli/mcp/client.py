@@ -146,9 +146,8 @@ class ServerClient:
         if response.headers.get("content-encoding", "identity") != "identity":
             problem = "its answer is compressed, although Friday did not ask for that"
             response.stream = LimitedBody(response.stream, 0, problem)  # type: ignore[arg-type]
-        elif not response.headers.get("content-type", "").startswith(
-            "text/event-stream"
-        ):  # its events have a limit each
+        elif not response.headers.get("content-type", "").startswith("text/event-stream"):
+            # its events have a limit each
             response.stream = LimitedBody(response.stream)  # type: ignore[arg-type]
 
     def _stream_ended(self, problem: str) -> None:

@@ -40,9 +40,8 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     }
     count = Counter(plain.values())
     found: dict[str, str] = {}
-    for tool, name in sorted(
-        plain.items(), key=lambda row: (row[1] != prefix + row[0], row[0])
-    ):  # unchanged ones first
+    for tool, name in sorted(plain.items(), key=lambda row: (row[1] != prefix + row[0], row[0])):
+        # unchanged ones first
         changed = name != prefix + tool
         if len(name) > MAX_NAME or (changed and count[name] > 1):
             digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -68,9 +68,8 @@ def _options_as_before(options: Options, record: AgentRecord | None, first: Agen
     if profile is None and record.profile != ROOT:
         profile = record.profile
     last = record.model
-    if (
-        model is None and not last.startswith("scripted/") and not (outside or is_caller(last))
-    ):  # a scenario's name is not its file
+    if model is None and not last.startswith("scripted/") and not (outside or is_caller(last)):
+        # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
 

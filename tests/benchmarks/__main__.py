@@ -59,9 +59,8 @@ def main() -> None:
     chosen = wanted.section or list(SECTIONS)
     if unknown := [name for name in chosen if name not in SECTIONS]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    if (
-        len(chosen) > 1
-    ):  # each in a process of its own: the memory of a program counts that of the process that started it
+    if len(chosen) > 1:
+        # each in a process of its own: the memory of a program counts that of the process that started it
         more = ["--repeat", str(wanted.repeat), *(["--write"] if wanted.write else [])]
         argv = [sys.executable, "-m", "tests.benchmarks", *more]
         sys.exit(max(subprocess.run([*argv, name], check=False).returncode for name in chosen))

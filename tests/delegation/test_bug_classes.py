@@ -440,7 +440,8 @@ def _wait_for(friday: Friday, agent: str) -> None:
             with (
                 suppress(sqlite3.OperationalError),
                 closing_at_end(sqlite3.connect(file)) as db,
-            ):  # it has no tables yet
+            ):
+                # it has no tables yet
                 if (agent,) in db.execute("SELECT path FROM agents").fetchall():
                     return
         time.sleep(0.05)

@@ -208,9 +208,8 @@ def check_histories(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     faults = []
     records = log_reader.replay(log)
     for path, agent in scene.bench.agents.items():
-        if (
-            agent.conversation.history or path in scene.bench.tree.runs
-        ):  # one that died before its task and was refused has none
+        if agent.conversation.history or path in scene.bench.tree.runs:
+            # one that died before its task and was refused has none
             faults += [f"history of {path}: {fault}" for fault in strict(agent.conversation.history)]
         if path not in scene.bench.tree.runs:
             continue  # made anew for one below it that goes on: it does nothing, and with another model it may have no thinking

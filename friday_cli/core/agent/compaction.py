@@ -60,9 +60,8 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     before = prompt_tokens(agent)
     history = conversation.history
     request: list[Message] = []
-    if (
-        not requested
-    ):  # the newest message of a person or the parent stays a message, so that the next compaction finds it
+    if not requested:
+        # the newest message of a person or the parent stays a message, so that the next compaction finds it
         request = next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
     most = conversation.provider.window * 0.9
     if request and (size := await measured(agent, most, request)) > most:

@@ -94,9 +94,8 @@ class TerminalNotifier:
         if title:
             self.terminal.set_title(title)
         self.status.follow(controller.state, working=controller.working)
-        if (
-            self._person is None and controller.session is not None and controller.remote is None
-        ):  # else its owner runs it
+        if self._person is None and controller.session is not None and controller.remote is None:
+            # else its owner runs it
             self._person = PersonNotifier(controller.options.cwd, controller.told.append)
         if self._person is not None:
             self._person.follow(controller.state)

@@ -239,9 +239,8 @@ class SupervisorClient:
             self._closed = True
             self._close_socket()
         if self._launcher is not None:
-            with contextlib.suppress(
-                subprocess.TimeoutExpired
-            ):  # a process cannot be killed; the launcher waits for it
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                # a process cannot be killed; the launcher waits for it
                 await asyncio.to_thread(self._launcher.wait, END_S)
 
     def _close_socket(self) -> None:

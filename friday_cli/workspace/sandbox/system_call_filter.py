@@ -324,7 +324,8 @@ def _rules(numbers: _Numbers, *, network: bool, read_only: bool) -> list[_Rule]:
         for number, flags in (
             (numbers.open, 1),
             (numbers.openat, 2),
-        ):  # truncates a file that is not opened for writing
+        ):
+            # truncates a file that is not opened for writing
             for mode in (0, _NO_ACCESS) if number else ():
                 rules.append((number, [(flags, _TRUNC | _ACCESS_MODE, _TRUNC | mode, True)], errno.EACCES))
     return rules

@@ -129,9 +129,8 @@ def _read(path: str, status: os.stat_result, stamp: tuple[int, ...]) -> ScannedF
         content = os.fsencode(os.readlink(path))
     elif not stat.S_ISREG(status.st_mode):
         return ScannedFile(stamp, "")
-    elif status.st_size > KEPT and os.path.dirname(path).endswith(
-        _PROGRAMS
-    ):  # to read them takes longer than most commands
+    elif status.st_size > KEPT and os.path.dirname(path).endswith(_PROGRAMS):
+        # to read them takes longer than most commands
         return ScannedFile(stamp, " ".join(map(str, stamp[1:])))
     else:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

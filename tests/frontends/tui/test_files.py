@@ -83,9 +83,8 @@ def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs_in_temporary_
     script.write_text(f"#!/bin/sh\nexec cat '{fifo}'\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    with os.fdopen(
-        os.open(fifo, os.O_RDWR), "wb", buffering=0
-    ) as end:  # for reading and writing: opening it does not block
+    with os.fdopen(os.open(fifo, os.O_RDWR), "wb", buffering=0) as end:
+        # for reading and writing: opening it does not block
         yield end
 
 

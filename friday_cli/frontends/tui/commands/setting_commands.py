@@ -17,9 +17,8 @@ from .session_commands import resumable
 @command("model", "The model: choose from the list of your services, or name it", usage="[NAME]", idle=True)
 async def _model(chat: CommandContext, rest: str) -> None:
     rest = rest or await model_list.choose_model(chat) or ""
-    if (
-        rest and chat.controller.session is not None and chat.controller.remote is None
-    ):  # another process has its own keys
+    if rest and chat.controller.session is not None and chat.controller.remote is None:
+        # another process has its own keys
         # a wrong name closes nothing
         await asyncio.to_thread(command_output.check_model, rest, chat.controller.options.cwd)
     if rest and await chat.reopen(model=rest, resume=resumable(chat)):
