@@ -137,6 +137,7 @@ class _Checks:
         show_painted(sign, (f" {text or found.task.name}", ""))
         if found.problem:
             show_painted((f"    {found.problem}", "red"))
+        print(end="", flush=True)  # a pipe gets each when its check ends
         self._draw()
 
     def clear(self) -> None:
