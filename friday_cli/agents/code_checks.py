@@ -130,7 +130,8 @@ class CodeChecks:
     async def checked(self, agent: Agent) -> Sequence[CodeCheck]:
         self._ended.discard(agent.path)
         late, changes = self._late.setdefault(agent.path, {}), self._taken(agent.path)
-        wait_s, again = (self.settings.wait_s - self._held.pop(agent.path, 0.0), self._unanswered.get(agent.path, {}))
+        wait_s = self.settings.wait_s - self._held.pop(agent.path, 0.0)
+        again = self._unanswered.get(agent.path, {})
         asked: _Asked = {}
         if changes and not self.off:
             changes = _join({one: again.pop(one) for one in changes if one in again}, changes)

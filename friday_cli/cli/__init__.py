@@ -153,7 +153,7 @@ def run(argv: list[str]) -> int:
 
 
 def _report_os_error(error: OSError) -> int:
-    return _fail(words_of(error, name="standard output" * (error.errno == errno.ENOSPC)), 1)
+    return _fail(words_of(error, name="standard output" if error.errno == errno.ENOSPC else ""), 1)
 
 
 def _fail(text: str, code: int) -> int:

@@ -154,4 +154,5 @@ def words_of(error: OSError, *, name: str = "") -> str:
     if is_process_limit(error):
         return PROCESS_LIMIT
     name = str(error.filename or name)
-    return f"{name}: " * bool(name) + f"{error.strerror or error}."
+    text = f"{error.strerror or error}."
+    return f"{name}: {text}" if name else text

@@ -12,7 +12,6 @@ from tests.session.harness import Harness
 @pytest.fixture
 def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
     monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     project = tmp_path / "project"
     project.mkdir()
     return Harness(project, {"a": [{"text": "done"}]})

@@ -130,46 +130,46 @@ async def test_its_end_is_shown_first_and_then_all_of_it(tmp_path: Path, monkeyp
         await chat.press("ctrl+t", "down", "enter", shows="old reply 0")
 
 
-async def test_a_question_that_is_shown_first_is_answered_by_a_key_that_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = [does("bash", command="touch made"), {"text": "Made it."}]
+@asynccontextmanager
+async def asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *commands: str
+) -> AsyncIterator[tuple[Chat, Session, asyncio.Event]]:
+    """A chat with its first picture, the question about the first command; the event lets it open the session."""
+    run = [*(does("bash", command=command) for command in commands), {"text": "Made it."}]
     async with attached(tmp_path, run, monkeypatch) as (chat, session, go_on):
         go_on.set()
-        await chat.say("go on", shows="wants to run a command")
+        await chat.say("go on", shows=commands[0])
         again = FridayApp(lambda: Options(tmp_path, resume=session.id), cwd=tmp_path, joins=session.id)
         go_on.clear()
         await chat.app.controller.close()
         async with running(again, size=(120, 50)) as second:
-            await second.shows("wants to run a command")
+            await second.shows(commands[0])
             assert again.controller.session is None
-            await second.pilot.pause(1.0)
-            await second.press("1")
-            go_on.set()
-            await second.shows("Made it.")
+            yield second, session, go_on
+
+
+async def test_a_question_that_is_shown_first_is_answered_by_a_key_that_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(tmp_path, monkeypatch, "touch made") as (chat, _, go_on):
+        await chat.pilot.pause(1.0)
+        await chat.press("1")
+        go_on.set()
+        await chat.shows("Made it.")
 
 
 async def test_a_key_for_a_question_that_was_answered_meanwhile_answers_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = [does("bash", command="touch first"), does("bash", command="touch second"), {"text": "Made it."}]
     monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)  # as on a machine that is slow just then
-    async with attached(tmp_path, run, monkeypatch) as (chat, session, go_on):
+    async with asked(tmp_path, monkeypatch, "touch first", "touch second") as (chat, session, go_on):
+        await chat.press("1")
+        (ask,) = [e.event.id for e in await session.history() if isinstance(e.event, PermissionAsked)]
+        await session.answer(ask, ApprovalAnswer("deny"))
         go_on.set()
-        await chat.say("go on", shows="touch first")
-        again = FridayApp(lambda: Options(tmp_path, resume=session.id), cwd=tmp_path, joins=session.id)
-        go_on.clear()
-        await chat.app.controller.close()
-        async with running(again, size=(120, 50)) as second:
-            await second.shows("touch first")
-            await second.press("1")
-            asked = [e.event.id for e in await session.history() if isinstance(e.event, PermissionAsked)]
-            await session.answer(asked[0], ApprovalAnswer("deny"))
-            go_on.set()
-            await second.shows("touch second")
-            await second.press("question_mark", shows="What it reaches")  # it is still open
-            await second.press("1", shows="Made it.")
-    assert len(asked) == 1
+        await chat.shows("touch second")
+        await chat.press("question_mark", shows="What it reaches")  # it is still open
+        await chat.press("1", shows="Made it.")
     assert ((tmp_path / "first").exists(), (tmp_path / "second").exists()) == (False, True)
 
 
