@@ -352,5 +352,5 @@ def _set_limits(limits: str) -> None:
         hard = resource.getrlimit(kind)[1]
         soft = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(kind, (soft, soft))
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")  # when memory runs out, the kernel kills a command before Friday
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", 0) as file:
+        file.write(b"500")  # when memory runs out, the kernel kills a command before Friday

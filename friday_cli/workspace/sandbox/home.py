@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 READABLE = (
     # git, and settings that tools look for in every folder above a project
@@ -128,6 +128,18 @@ READABLE = (
 """Hidden files and folders of a home that tools need. What holds keys in them is in `protected_paths.SECRETS`."""
 _SHARED = (".local", ".local/share", ".config", ".cache")
 """Folders with the files of many programs: never shown because one program in them is on PATH."""
+
+
+def possible_paths(paths: Sequence[str], home: str) -> tuple[str, ...]:
+    """Those of `paths` that are not in `home`, or in something that it has: of what tools need and what is secret a home has
+    few, and a command asks the kernel for each of its paths."""
+    try:
+        names = {".", "..", *(name.lower() for name in os.listdir(home or "?"))}  # some file systems ignore the case
+    except OSError:
+        return tuple(paths)
+    top = home.rstrip("/") + "/"
+    firsts = ((path, path[len(top) :].partition("/")[0] if path.startswith(top) else "") for path in paths)
+    return tuple(path for path, first in firsts if not first or not first.isascii() or first.lower() in names)
 
 
 def hidden_paths(home: str) -> tuple[str, ...]:

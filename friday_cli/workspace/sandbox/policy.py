@@ -17,7 +17,7 @@ from friday_cli.core.text.lazy_regex import pattern
 
 from . import inside, read_only_command
 from .detect import SandboxChoice
-from .home import hidden_paths, readable_paths
+from .home import hidden_paths, possible_paths, readable_paths
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class SandboxPolicy:
         if self.choice.kind == "none" or access == "outside" or (access == "read_only" and not self.supports_read_only):
             return None
         more = [text for text in map(str, self.readable) if not any(inside(text, top) for top in self._refused)]
-        shown = (*self._show, *more, *((str(show),) if show else ()))
-        hidden = self._hidden(roots)
+        shown = possible_paths((*self._show, *more, *((str(show),) if show else ())), self._home)
+        denied = (*self._hidden(roots), *possible_paths(self._deny, self._home))
         if access == "read_only":
             folders = [os.path.realpath(path) for root in roots for path in (str(root), *repository_folders(str(root)))]
             return SandboxPlan(
@@ -109,8 +109,7 @@ class SandboxPolicy:
                 deny=(
                     *filter(None, (self._home,)),
                     *_TEMPORARY,
-                    *hidden,
-                    *self._deny,
+                    *denied,
                     *self._secret_files(tuple(folders), secrets_age_s),
                 ),
                 show=shown,
@@ -124,7 +123,7 @@ class SandboxPolicy:
             cwd=str(cwd),
             network=self.network or access == "network",
             write=(*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
-            deny=(*hidden, *self._deny),
+            deny=denied,
             show=shown,
             freeze=tuple(path for folder in writable for path in folder.freeze),
             sockets=self._write,

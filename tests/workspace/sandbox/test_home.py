@@ -53,6 +53,32 @@ async def test_only_what_tools_need_can_be_read(
     assert seen == set(OPEN) - ({"plain/x"} if access == "read_only" else set())
 
 
+async def test_what_a_home_gets_after_a_command_is_hidden_from_the_next(
+    root: Path, outside_tmp: Path, choice: SandboxChoice
+) -> None:
+    home = outside_tmp / "home"
+    home.mkdir()
+    environ = {**os.environ, "HOME": str(home)}
+    policy = confined(choice, environ, read_deny=("~/later", "~/é", "~/../beside"))
+    workspace = LocalWorkspace(root, CommandHost(environ=environ, sandbox=policy))
+    await run(workspace, "true")
+    names = (".cargo/config.toml", ".cargo/credentials", "later/key", "é/key", "../beside/key")
+    for name in names:
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(f"<{name}>")
+    ran = await run(workspace, "cd; " + "; ".join(f"cat {name}" for name in names))
+    await workspace.close()
+    assert [name for name in names if f"<{name}>" in ran.output] == [".cargo/config.toml"]
+
+
+def test_a_path_that_a_home_cannot_have_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".AWS").mkdir()
+    here = tuple(f"{tmp_path}/{name}" for name in (".aws/x", ".ssh", "../y", "é", ""))
+    paths = (*here, "/etc/z", f"{tmp_path}.ssh")
+    assert home_paths.possible_paths(paths, str(tmp_path)) == tuple(path for path in paths if path != here[1])
+    assert home_paths.possible_paths(paths, f"{tmp_path}/none") == paths
+
+
 async def test_a_home_that_is_the_folder_itself_hides_only_keys(outside_tmp: Path, choice: SandboxChoice) -> None:
     if choice.kind == "landlock":
         pytest.skip("NOT TESTED HERE: Landlock protects nothing below the folder")
