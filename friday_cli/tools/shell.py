@@ -122,6 +122,7 @@ def _sandbox_access(args: BashArguments, workspace: Workspace) -> tuple[SandboxA
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
     """Analyze the command. Raises ToolError if it names a folder outside of the agent's worktree."""
+    workspace.expect_command()
     from friday_cli.command_safety import AnalysisContext, analyze, without_sandbox
 
     script = analyze(args.command, AnalysisContext(workspace))

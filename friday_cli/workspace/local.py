@@ -92,6 +92,10 @@ class LocalWorkspace(WorkspaceFiles):
     def sandbox_access(self, access: Access, command: str = "") -> SandboxAccess:
         return "" if self._sandbox is None else self._sandbox.sandbox_access(access, command)
 
+    def expect_command(self) -> None:
+        if not self._closed:
+            self._host.supervisor.start_early()
+
     async def run(
         self,
         command: str,

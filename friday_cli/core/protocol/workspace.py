@@ -136,6 +136,9 @@ class Workspace(Protocol):
         `agent` is the path of the agent, "" for a person. `expect` is the sha256 of the content it must have (None: it
         must not exist). Raises ToolError when it has different content or cannot be written."""
 
+    def expect_command(self) -> None:
+        """A command is judged, and may run then."""
+
     async def run(
         self,
         command: str,

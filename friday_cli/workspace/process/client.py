@@ -174,7 +174,14 @@ class SupervisorClient:
         self._socket: socket.socket | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
+        self._early: asyncio.Future[None] | None = None
+        """The start of the launcher before a command is ready for it."""
         self._closed = False
+
+    def start_early(self) -> None:
+        """Start the launcher, if none was started: it takes as long as judging and preparing a session's first command."""
+        if self._launcher is None and self._early is None and not self._closed:
+            self._early = asyncio.get_running_loop().run_in_executor(None, self._start)
 
     async def ready(self) -> None:
         """Start the launcher if it is not running. Raises ToolError if it cannot be started, or after `close`."""
@@ -184,9 +191,16 @@ class SupervisorClient:
         async with self._starting:
             if self._closed:
                 raise ToolError("The workspace is closed; no command can be started.")
+            await self._started_early()
             if self._launcher is None or self._launcher.poll() is not None:
                 self._close_socket()
                 await asyncio.to_thread(self._start)
+
+    async def _started_early(self) -> None:
+        early, self._early = self._early, None
+        if early is not None:
+            with contextlib.suppress(ToolError):  # `ready` tries again
+                await early
 
     def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
         """A process that waits for its request. Its output goes to the files `into` (standard output, standard error, and
@@ -237,6 +251,7 @@ class SupervisorClient:
         """Close the launcher, which ends all remaining processes and then itself."""
         async with self._starting:
             self._closed = True
+            await self._started_early()
             self._close_socket()
         if self._launcher is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -4,18 +4,23 @@ import asyncio
 import os
 import signal
 import stat
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import ProgramResult
+from friday_cli.tools.shell import BashArguments, bash_tool
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.command_host import CommandHost
 from friday_cli.workspace.process.environment import cleaned
+from friday_cli.workspace.process.linux import children_of
 from tests.timing import paced
 from tests.workspace.commands import run, signals
 
@@ -168,6 +173,42 @@ async def test_a_supervisor_that_was_killed_before_it_has_a_command_is_replaced(
         with suppress(ProcessLookupError):  # that of the command ends just now
             os.kill(supervisor, signal.SIGKILL)
     assert [(await run(workspace, f"echo {n}")).output for n in range(3)] == ["0\n", "1\n", "2\n"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_launcher_is_started_while_a_command_is_judged(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def popen(*words: Any, **how: Any) -> subprocess.Popen[bytes]:
+        first = not tried.is_set()
+        try:
+            if fails and first:
+                raise OSError("not now")
+            started.append(start(*words, **how))
+            return started[-1]
+        finally:
+            tried.set()
+
+    tried = threading.Event()
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    for _ in range(2):
+        bash_tool().script(BashArguments("true"), workspace)
+    assert await asyncio.to_thread(tried.wait, 60)
+    assert (await run(workspace, "echo $PPID")).exit_code == 0
+    bash_tool().script(BashArguments("true"), workspace)
+    await workspace.close()
+    bash_tool().script(BashArguments("true"), workspace)
+    assert [process.poll() for process in started] == [0]
+
+
+async def test_a_launcher_for_which_no_command_came_is_ended(workspace: LocalWorkspace) -> None:
+    before = children_of(os.getpid())
+    bash_tool().script(BashArguments("true"), workspace)
+    await workspace.close()
+    assert children_of(os.getpid()) == before
 
 
 # ---- programs that Friday runs itself -------------------------------------------
