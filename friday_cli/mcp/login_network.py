@@ -5,6 +5,7 @@ Imports `httpx2`, so it is imported with a login only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import httpx2
@@ -38,7 +39,7 @@ class LoginNetwork(httpx2.AsyncBaseTransport):
         self._resolve = resolve
         self._given = transport
         self._by_proxy: dict[str | None, httpx2.AsyncBaseTransport] = {}
-        self._inside: bool | None = None
+        self._known: list[str] | None = None
         self._sent = 0
 
     async def require(self, address: str) -> tuple[list[str], str | None]:
@@ -51,24 +52,29 @@ class LoginNetwork(httpx2.AsyncBaseTransport):
         local = host_of(url) in LOOPBACK and host_of(self._server) in LOOPBACK
         if url.scheme != "https" and not (url.scheme == "http" and local):
             raise LoginRefused(f"{shown} is not https")
-        if self._inside is None:
-            self._inside = await self._is_inside()
+        known = await self._of_server()
+        inside = bool(known) and all(map(forbidden_reason, known))
         same = host_of(url) == host_of(self._server)
         try:
-            return await route(url, self._resolve, private=self._inside)
+            return await route(url, self._resolved, private=inside or same)
         except ToolError as error:
             refused = "refused" in error.message
-            if same and self._inside and refused:
-                return [host_of(url)], None  # the person named this host
+            if same and inside and refused:
+                return known, None  # the person named this host
             why = "it is inside your network or this machine" if refused else "its host is not known"
             raise LoginRefused(f"{shown} is not used: {why}") from None
 
-    async def _is_inside(self) -> bool:
-        """Whether the server is on this machine or in its network."""
-        with suppress(OSError, UnicodeError, ValueError):
-            found = await self._resolve(host_of(self._server), self._server.port or 443)
-            return any(forbidden_reason(address) for address in found)
-        return False
+    async def _of_server(self) -> list[str]:
+        """The addresses of the server, found once: one whose name leads inside at first and outside later would be taken for one inside
+        and be reached outside."""
+        if self._known is None:
+            self._known = []
+            with suppress(OSError, UnicodeError, ValueError):
+                self._known = list(await self._resolve(host_of(self._server), self._server.port or 443))
+        return self._known
+
+    async def _resolved(self, host: str, port: int) -> Sequence[str]:
+        return await self._of_server() if host == host_of(self._server) else await self._resolve(host, port)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._sent += 1

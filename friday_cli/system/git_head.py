@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .project_search import repository_top
+
+_HEAD = pattern(r"ref: refs/[^\x00-\x20\x7f-\xa0~^:?*\[\\]{1,200}|[0-9a-f]{40}|[0-9a-f]{64}")
+"""A branch with a name that git allows (https://git-scm.com/docs/git-check-ref-format), or a commit."""
 
 
 def branch(root: Path) -> str:
@@ -17,11 +21,13 @@ def branch(root: Path) -> str:
 
 
 def git_head(root: Path) -> str:
-    """What HEAD of the repository at `root` holds, as one safe line; "" if there is none. Reads files and does not run git."""
+    """What HEAD of the repository at `root` holds, as one safe line; "" if there is none. Reads files and does not run git. `.git` and
+    HEAD may lead to any file, so what is not a branch or a commit is not returned."""
     try:
-        return sanitize_line(first_line(git_folder(root) / "HEAD"), 200)
+        head = first_line(git_folder(root) / "HEAD")
     except (OSError, ValueError):
         return ""
+    return head if _HEAD().fullmatch(head) and sanitize_line(head, len(head)) == head else ""
 
 
 def git_folder(root: Path) -> Path:

@@ -18,12 +18,12 @@ _SIZE = 1024 * 1024
 
 
 class IgnoreFile:
-    """The lines of one ignore file."""
+    """The lines of one ignore file. As in git, a sign in them stands for one byte of a name."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, any_case: bool = False) -> None:
         self._rules: list[tuple[re.Pattern[str], bool, bool]] = []
-        for line in text.removeprefix("\ufeff").split("\n"):
-            if rule := _rule(line.removesuffix("\r")):
+        for line in _as_bytes(text.removeprefix("\ufeff")).split("\n"):
+            if rule := _rule(line.removesuffix("\r"), any_case):
                 self._rules.insert(0, rule)
 
     def __bool__(self) -> bool:
@@ -31,16 +31,22 @@ class IgnoreFile:
 
     def is_ignored(self, path: str, folder: bool) -> bool | None:
         """Whether `path`, relative to the file's folder, is ignored (True), explicitly kept (False) or not matched."""
+        path = _as_bytes(path)
         for pattern, keeps, folders_only in self._rules:
             if (folder or not folders_only) and pattern.fullmatch(path):
                 return not keeps
         return None
 
 
-def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+def _as_bytes(text: str) -> str:
+    """The bytes of a text, each as the character with its number."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _rule(line: str, any_case: bool) -> tuple[re.Pattern[str], bool, bool] | None:
     if line.startswith("#"):
         return None
-    stripped = line.rstrip(" \t")
+    stripped = line.rstrip(" ")
     if stripped.endswith("\\") and len(stripped) < len(line):  # an escaped blank is part of the name
         stripped += line[len(stripped)]
     keeps = stripped.startswith("!")
@@ -50,13 +56,14 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
         text = text[:-1]
     anchored = "/" in text
     text = text.removeprefix("/")
-    if not text:
+    if not text or (len(text) - len(text.rstrip("\\"))) % 2:
         return None
     try:
         inner = globs.to_regex(text, braces=False)
     except (ValueError, re.error):
         return None
-    return re.compile(inner if anchored else f"(?:.*/)?{inner}", re.S), keeps, folders_only
+    flags = re.S | re.A | (re.I if any_case else 0)
+    return re.compile(inner if anchored else f"(?:.*/)?{inner}", flags), keeps, folders_only
 
 
 class Level:
@@ -65,13 +72,14 @@ class Level:
     def __init__(self, folder: str, above: Level | None) -> None:
         self._prefix = len(folder.rstrip("/")) + 1
         self._file, self._exclude_file = folder + "/.gitignore", ""
-        self._own = IgnoreFile(_text(self._file))
         git = folder + "/.git"
         self.repository = os.path.lexists(git)
         self._above = None if self.repository else above
+        self.any_case: bool = self._above.any_case if self._above else self.repository and _any_case(git)
+        self._own = IgnoreFile(_text(self._file), any_case=self.any_case)
         if self.repository:
             self._exclude_file = _common(git) + "/info/exclude"
-        self._exclude = IgnoreFile(_text(self._exclude_file)) if self.repository else IgnoreFile("")
+        self._exclude = IgnoreFile(_text(self._exclude_file) if self.repository else "", any_case=self.any_case)
 
     def files(self) -> list[str]:
         """The files that these rules come from, if they exist."""
@@ -124,7 +132,7 @@ def is_ignored(path: Path) -> bool:
     parts = path.relative_to(tops[-1]).parts
     for number, name in enumerate(parts):
         if level.repository and os.path.lexists(f"{at}/.git"):
-            personal += [(f"{at.rstrip('/')}/", rules) for rules in _personal_rules(at)]
+            personal += [(f"{at.rstrip('/')}/", rules) for rules in _personal_rules(at, level.any_case)]
         at = f"{at.rstrip('/')}/{name}"
         folder = number < len(parts) - 1 or os.path.isdir(at)
         kept = level.verdict(at, folder)
@@ -136,14 +144,26 @@ def is_ignored(path: Path) -> bool:
     return False
 
 
-def _personal_rules(top: str) -> list[IgnoreFile]:
+def _personal_rules(top: str, any_case: bool) -> list[IgnoreFile]:
     """The rules that a repository has beside its own: of `core.excludesFile` in all of git's settings (a condition is taken to
     hold), or of the default place of that file."""
-    git = _common(f"{top}/.git")
-    files = (*git_settings.personal_files(), f"{git}/config", f"{git}/config.worktree")
+    files = (*git_settings.personal_files(), *_settings(f"{top}/.git"))
     named = [name for file in files for name in git_settings.values(file, "core.excludesfile", conditional=True)]
     default = f"{os.environ.get('XDG_CONFIG_HOME') or os.path.expanduser('~/.config')}/git/ignore"
-    return [IgnoreFile(_text(os.path.join(top, os.path.expanduser(name)))) for name in named or [default]]
+    places = (os.path.join(top, os.path.expanduser(name)) for name in named or [default])
+    return [IgnoreFile(_text(place), any_case=any_case) for place in places]
+
+
+def _any_case(git: str) -> bool:
+    """Whether the names of a repository differ by more than case (`core.ignoreCase`), which git sets where the disk does not tell
+    them apart."""
+    values = [value for file in _settings(git) for value in git_settings.values(file, "core.ignorecase")]
+    return bool(values) and values[-1].lower() in ("true", "yes", "on", "1")
+
+
+def _settings(git: str) -> tuple[str, str]:
+    """The files with the settings of a repository."""
+    return f"{_common(git)}/config", f"{_common(git)}/config.worktree"
 
 
 class WalkedFile(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.S)
-_NAMED = re.compile(r"\[:([a-z]+):\]")
+_ITEM = re.compile(r"\[:(?P<named>[a-z]+):\]|\\?(?P<first>.)(?:-\\?(?P<last>.))?", re.S)
 _NAMED_CLASSES = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "xdigit": "0-9a-fA-F", "space": r"\s", "blank": r" \t",
     "punct": r"!-/:-@\[-`{-~", "cntrl": r"\x00-\x1f\x7f", "graph": "!-~", "print": " -~",
@@ -16,34 +16,26 @@ _NAMED_CLASSES = {
 def to_regex(pattern: str, *, braces: bool) -> str:
     """The regular expression of a pattern for a whole path with `/`. `*` and `?` stop at `/`; `**` as a whole component does
     not. `[a-z]` and `[!a]` are classes, `\\` escapes the next character, and `{a,b}` are alternatives if `braces` is set.
-    Raises ValueError for an unclosed `[` or `{`."""
+    Raises ValueError for an unclosed `[` or `{` and an unknown class."""
     out, at, depth = "", 0, 0
     while at < len(pattern):
         char = pattern[at]
-        if pattern.startswith("**", at) and (at == 0 or pattern[at - 1] in "/{,"):
-            after = pattern[at + 2 : at + 3]
-            if after == "/":
-                out, at = out + "(?:.*/)?", at + 3
-                continue
-            if after == "":
-                out, at = out + (".+" if at else ".*"), at + 2
-                continue
         if char == "*":
-            while pattern[at + 1 : at + 2] == "*":
-                at += 1
-            out += "[^/]*"
+            end = at + len(pattern[at:]) - len(pattern[at:].lstrip("*"))
+            whole = end > at + 1 and (at == 0 or pattern[at - 1] in "/{,")
+            if whole and pattern[end : end + 1] == "/":
+                out, at = out + "(?:.*/)?", end + 1
+                continue
+            out += (".+" if at else ".*") if whole and end == len(pattern) else "[^/]*"
+            at = end - 1
         elif char == "?":
             out += "[^/]"
         elif char == "[":
             found = _CLASS.match(pattern, at)
             if not found:
                 raise ValueError("an unclosed [")
-            inner = "".join(
-                _NAMED_CLASSES.get(part, "") if number % 2 else _escaped(part)
-                for number, part in enumerate(_NAMED.split(found[2]))
-            )
-            literal = "\\" if inner.startswith("]") else ""  # a leading ] is literal
-            out += f"(?!/)[{'^' if found[1] else ''}{literal}{inner}]"
+            inner = "".join(map(_of_class, _ITEM.finditer(found[2])))
+            out += f"(?!/)[{'^' if found[1] else ''}{inner}]"
             at = found.end() - 1
         elif char == "\\" and at + 1 < len(pattern):
             at += 1
@@ -65,9 +57,14 @@ def to_regex(pattern: str, *, braces: bool) -> str:
     return out
 
 
-def _escaped(part: str) -> str:
-    """A part of a class, without what means something in a class of a regular expression only."""
-    return part if "\\" in part else re.sub(r"([\[&~|^]|--)", r"\\\1", part)
+def _of_class(item: re.Match[str]) -> str:
+    """An item of a class: a class of POSIX, a character or a range, of which git matches the beginning also if it ends before it."""
+    if named := item["named"]:
+        if named not in _NAMED_CLASSES:
+            raise ValueError(f"an unknown class [:{named}:]")
+        return _NAMED_CLASSES[named]
+    first, last = item["first"], item["last"]
+    return re.escape(first) + (f"-{re.escape(last)}" if last and last >= first else "")
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:

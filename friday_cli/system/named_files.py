@@ -25,11 +25,16 @@ def why_left_out(path: Path, root: Path, *, asked: Path | None = None, by_person
         return PRIVATE
     if by_person:
         return ""
-    if ".git" in inside.parts:
+    if any(_is_of_git(root.joinpath(*inside.parts[:count])) for count in range(1, len(inside.parts) + 1)):
         return "it belongs to git"
     from .gitignore import is_ignored  # most prompts name no file
 
     return "git ignores it" if not path.name.endswith(LOCAL_NOTES) and is_ignored(path) else ""
+
+
+def _is_of_git(path: Path) -> bool:
+    """Whether git keeps its own files there: `.git`, or a folder with another name to which a file `.git` leads, or a bare repository."""
+    return path.name.lower() == ".git" or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def read_walked(root: str, label: str, limit: int) -> bytes:

@@ -158,7 +158,7 @@ class TestBranch:
         (tmp_path / ".git").mkdir()
         (tmp_path / ".git/HEAD").write_text("ref: refs/heads/feature/x\n")
         assert branch(tmp_path) == "feature/x"
-        (tmp_path / ".git/HEAD").write_text("0123456789abcdef0123\n")
+        (tmp_path / ".git/HEAD").write_text("0123456789abcdef0123" * 2 + "\n")
         assert branch(tmp_path) == "detached at 0123456789ab"
 
     def test_a_work_tree(self, tmp_path: Path) -> None:

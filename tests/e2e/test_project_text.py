@@ -97,6 +97,8 @@ FILES = {
     ".env": "", "server.pem": "", "a/.aws/x.md": "", "../outside.md": "",
     "notes.md": ".gitignore: notes.md", "private/deep/a.md": ".gitignore: private/", "mine.md": ".git/info/exclude: mine.md",
     "his.md": "../home/.config/git/ignore: his.md", "hers.md": "../home/.ignored: hers.md", ".git/notes.md": "",
+    "Mixed.md": ".gitignore: mixed.MD | .git/config: [core] ignoreCase = true", "data/x.md": "data/HEAD: ref: refs/heads/main | data/objects/a:",
+    "server.pem.bak": "", "id_rsa.old": "", "é.md": ".gitignore: [!a][!a].md", "aa.md": r".gitignore: [\a]\a.md",
 }  # fmt: skip
 
 
@@ -110,9 +112,12 @@ def test_no_file_of_the_table_is_sent(
         project = friday.project / str(number)
         (project / ".git").mkdir(parents=True)
         put(project, target, BODY)
-        if rule:
-            file, _, line = rule.partition(": ")
-            put(friday.home if file.startswith("../home/") else project, file.removeprefix("../home/"), f"{line}\n")
+        for file, _, line in (one.partition(":") for one in rule.split(" | ") if one):
+            put(
+                friday.home if file.startswith("../home/") else project,
+                file.removeprefix("../home/"),
+                f"{line.strip()}\n",
+            )
         put(
             friday.home,
             ".gitconfig",
@@ -125,6 +130,22 @@ def test_no_file_of_the_table_is_sent(
         if trusted and (way.__name__.startswith("imports") or way is is_a_link):
             told = [line for line in ran.lines if "left out" in line or "not imported" in line]
             assert len(told) == 1, (target, ran.err)
+
+
+@pytest.mark.parametrize("head", [f"{HIDDEN}\n", f"ref: refs/heads/{HIDDEN} and what it says\n", f"ref: {HIDDEN}\n"])
+@pytest.mark.parametrize("way", ["HEAD", ".git", "gitdir"])
+def test_a_branch_is_shown_and_no_other_text_to_which_git_files_lead(friday: Friday, head: str, way: str) -> None:
+    secret = put(friday.home, "other/HEAD", head)
+    if way == "HEAD":
+        (friday.project / ".git").mkdir()
+        (friday.project / ".git/HEAD").symlink_to(secret)
+    elif way == ".git":
+        (friday.project / ".git").symlink_to(secret.parent)
+    else:
+        put(friday.project, ".git", f"gitdir: {secret.parent}\n")
+    assert HIDDEN[:12] not in sent_by(friday)[0]
+    secret.write_text("ref: refs/heads/ü/a-1_b.c\n")
+    assert "Git branch: \\u00fc/a-1_b.c" in sent_by(friday)[0]
 
 
 def test_what_belongs_to_the_project_is_sent_when_it_is_trusted_and_only_then(friday: Friday) -> None:

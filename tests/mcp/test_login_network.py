@@ -177,16 +177,31 @@ async def test_a_server_in_the_clear_gets_no_request() -> None:
     assert internet.reached == []
 
 
-async def test_a_name_that_changes_its_address_meanwhile_is_refused() -> None:
-    answers = iter(["93.184.216.34", "93.184.216.34", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [["10.0.0.1"], ["93.184.216.34"]],
+        [["93.184.216.34"], ["10.0.0.1"]],
+        [["93.184.216.34", "10.0.0.1"]],
+        [["::1", "2606:4700::1111"]],
+        [[], ["127.0.0.1"], ["93.184.216.34"]],
+    ],
+)
+async def test_a_server_whose_name_leads_inside_and_outside_is_not_one_inside(answers: list[list[str]]) -> None:
+    waiting = list(answers)
 
     async def moving(host: str, port: int) -> Sequence[str]:
-        return [next(answers)]
+        if host != "notes.example":
+            return await resolve(host, port)
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     network = LoginNetwork(SERVER, resolve=moving)
-    assert await network.require(SERVER) == (["93.184.216.34"], None)
-    with pytest.raises(LoginRefused, match="inside your network"):
-        await network.require(SERVER)
+    for _ in range(3):
+        pinned_to, _ = await network.require(SERVER) if answers[0] else ([], None)
+        assert pinned_to == answers[0], "a name that was moved is reached where it was"
+        if answers[0] != ["10.0.0.1"]:
+            with pytest.raises(LoginRefused, match="inside your network"):
+                await network.require("https://inside.example/x")
 
 
 @pytest.mark.parametrize("part", ["meta", "issuer", "registered"])
