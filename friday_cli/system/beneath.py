@@ -31,3 +31,14 @@ def opened_folder(root: str | os.PathLike[str], parts: Sequence[str], *, make: b
         yield fd
     finally:
         os.close(fd)
+
+
+@contextmanager
+def listed(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a folder; for their status the kernel does not walk its path again. Raises OSError."""
+    fd = os.open(folder, FOLDER)
+    try:
+        with os.scandir(fd) as entries:
+            yield entries
+    finally:
+        os.close(fd)

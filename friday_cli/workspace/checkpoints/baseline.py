@@ -60,6 +60,8 @@ class BaselineFile:
         self._file: IO[bytes] | None = None
         self._written = False
         """Whether something was written since the last sync."""
+        self._root = "", b""
+        """The root of the last entry, as text and encoded."""
 
     @classmethod
     def load(cls, path: Path) -> tuple[Self, dict[str, FileSnapshot], Commit] | None:
@@ -88,7 +90,9 @@ class BaselineFile:
 
     def add(self, path: str, file: FileSnapshot, data: bytes = b"") -> FileSnapshot:
         """Write the entry of a file, with its content unless it is lost. Raises OSError if the content does not fit."""
-        entry = _Entry(os.fsencode(path), os.fsencode(file.root), file.stamp, file.mode, len(data), file.lost)
+        if file.root != self._root[0]:
+            self._root = file.root, os.fsencode(file.root)
+        entry = _Entry(os.fsencode(path), self._root[1], file.stamp, file.mode, len(data), file.lost)
         try:
             start = self._append(entry, data)
         except OSError:
@@ -144,7 +148,7 @@ class BaselineFile:
         file = self._open()
         head = msgspec.msgpack.encode(entry)
         start = self.end + _LENGTH + len(head)
-        rest = memoryview(b"".join((len(head).to_bytes(_LENGTH, "big"), head, data)))
+        rest = b"".join((len(head).to_bytes(_LENGTH, "big"), head, data))
         try:
             at = self.end
             while rest:  # unbuffered: the error of a full disk must be raised for this entry

@@ -13,7 +13,7 @@ import msgspec
 
 from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.system import safe_files
-from friday_cli.system.beneath import WALK
+from friday_cli.system.beneath import FILE, WALK
 
 HASHED = 256_000_000
 """Largest file whose sha256 is computed, in bytes."""
@@ -56,7 +56,7 @@ def file_state(root: Path, path: Path, *, most: int) -> FileState:
                 return FileState(found.st_mode, hashlib.sha256(data).hexdigest(), data, len(data))
             if not stat.S_ISREG(found.st_mode) or found.st_size > HASHED:
                 return FileState(found.st_mode, size=found.st_size, hard_links=found.st_nlink)
-            fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            fd = os.open(path.name, FILE, dir_fd=folder)
             with os.fdopen(fd, "rb") as file:
                 if found.st_size > most:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -104,7 +104,7 @@ class ContentReader:
         try:
             above = self._open[-1][1] if self._open and self._open[-1][0] == folder else self._enter(root, folder)
             try:
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
+                fd = os.open(name, FILE, dir_fd=above)
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise

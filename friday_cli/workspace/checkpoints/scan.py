@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from friday_cli.system import safe_files
+from friday_cli.system import beneath, safe_files
 from friday_cli.system.folder_watch import FolderWatch
 from friday_cli.system.gitignore import indexed_files
 from friday_cli.system.project_search import nearest_repository
@@ -208,26 +208,27 @@ class FolderScanner:
         waiting = [(root, top)]
         while waiting:
             folder, rules = waiting.pop()
-            seen[folder] = rules
+            seen[folder], within = rules, folder.rstrip("/")
             if watch is not None and self._watch is watch:
                 try:
                     watch.add(folder)  # before it is read: what changes later is reported
                 except OSError:
                     self._stop_watch()
             try:
-                with os.scandir(folder) as entries:
+                with beneath.listed(folder) as entries:
                     for entry in entries:
+                        path = f"{within}/{entry.name}"
                         if entry.is_dir(follow_symlinks=False):
-                            if not rules.skips(entry.path, entry.name):
-                                waiting.append((entry.path, rules.below(entry.path)))
+                            if not rules.skips(path, entry.name):
+                                waiting.append((path, rules.below(path)))
                             elif entry.name not in SKIPPED and entry.name not in BUILD_FOLDERS:
-                                ignored.append(entry.path)
+                                ignored.append(path)
                             continue
                         status = entry.stat(follow_symlinks=False)
                         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
                             continue
-                        if not rules.hides(entry.path, status.st_size):
-                            yield entry.path, status
+                        if not rules.hides(path, status.st_size):
+                            yield path, status
             except OSError:
                 continue  # removed since, or not readable
 

@@ -79,10 +79,10 @@ class CommandStarter:
         process = await self._reserve(agent)
         try:
             await process.prepare(prepared.request)
-            if changes and prepared.plan is not None:
-                _, protected = await asyncio.gather(look(agent, self.commands), self._effects.protected_files())
-            elif changes:
+            if changes:
                 await look(agent, self.commands)
+            if changes and prepared.plan is not None:  # not beside `look`: two threads of Python take longer than one
+                protected = await self._effects.protected_files()
         except BaseException:
             process.discard()
             raise
