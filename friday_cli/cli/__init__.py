@@ -179,6 +179,8 @@ def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
         text += " `friday sessions list` shows them; -c takes the last one."
     elif argv[:1] in (["ask"], ["demo"]) and "unexpected extra argument" in text:
         text += " Put a prompt of several words in quotes."
+    elif argv[:1] == ["map"] and "--glob" in argv and "unexpected extra argument" in text:
+        text = "The pattern of --glob has become many names: put it in quotes, as in --glob '*.py'."
     text += f" See `{command} --help`."
     if argv[:1] == ["ask"]:
         import_module(".ask", __name__).report_misuse(argv, text, error.exit_code)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.frontends.oneshot.signals import TWICE_S
 from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
@@ -44,6 +45,7 @@ named by its content, task, profile, model, schema and check.
 
 Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
 
+QUOTES = "Put the pattern of --glob in quotes, or the shell makes names of it."
 ACTIONS = ("status", "results", "report", "retry", "cancel")
 
 
@@ -79,7 +81,9 @@ def _map(values: dict[str, Any]) -> int:
             "--format is for `friday map report`.", hint="`friday map report ID -f html` writes a web page."
         )
     if batch is not None:
-        raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
+        raise UsageError(
+            f"Unexpected argument {batch!r}.", hint=f"The items follow --items, --glob or --over. {QUOTES}"
+        )
     return _run(job_of(values, folder), yes=values["yes"])
 
 
@@ -129,6 +133,8 @@ async def _execute(prepared: Any, frontend: Any) -> int:
         async for line in report.lines(store, batch, counts):
             frontend.note(line)
         await _put_results(store, batch.id, job, run.reduced)
+        if job.output or on_terminal():
+            frontend.note(f"results: {job.output or f'friday map results {batch.id}'}")
         whole = counts.done == counts.total and (not job.reduce or run.reduced)
         left_there = not job.wait and run.at_service and not counts.failed
         return code() or (0 if whole or left_there else 1)
@@ -150,13 +156,15 @@ def watch_signals(run: Any, frontend: Any) -> Any:
         if received[-1:] == [128 + number] and at - before < TWICE_S:
             return
         received.append(128 + number)
+        withdrawn = frontend.withdraw()
         if stopping:
-            os._exit(received[0])
+            return None if withdrawn else os._exit(received[0])
         run.interrupt("it was interrupted")
         if run.at_service:
             stopping.append(asyncio.get_running_loop().create_task(_leave(run, frontend, ask=number == signal.SIGINT)))
         elif len(received) == 1 and number == signal.SIGINT:
-            frontend.note("no more items start; press Ctrl+C again to stop those that are running")
+            if not withdrawn:  # nothing runs while it asks
+                frontend.note("no more items start; press Ctrl+C again to stop those that are running")
         else:
             watch.stopping(received[0])
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
@@ -171,7 +179,7 @@ def watch_signals(run: Any, frontend: Any) -> Any:
 async def _leave(run: Any, frontend: Any, *, ask: bool) -> None:
     """Stop a batch whose requests wait at the service, and cancel them there if the person says so."""
     try:
-        if ask and frontend.cancel_at_service(run.at_service):
+        if ask and await frontend.cancel_at_service(run.at_service):
             await run.cancel_at_service()
             frontend.note("cancelled at the service; its answers so far are charged; the same command collects them")
         else:
@@ -212,7 +220,8 @@ async def _renewed(store: MapStore, name: str) -> MapJob:
         batch = await store.batch(name)
         with store.own(batch.id):
             count = await store.renew(batch.id)
-        remark(f"batch {batch.id}: {count:,} failed items are tried again")
+        words = f"{pluralize(count, 'failed item')} {'is' if count == 1 else 'are'} tried again"
+        remark(f"batch {batch.id}: {words if count else 'no item has failed'}")
         return batch.job
     finally:
         await store.close()

@@ -173,6 +173,8 @@ def _source(values: dict[str, Any], folder: str) -> tuple[Source, str]:
     names: tuple[Source, ...] = ("items", "glob", "over")
     sources = [name for name in names if values[name] is not None]
     if len(sources) != 1:
-        raise UsageError("Give the items with one of --items, --glob or --over.")
+        raise UsageError(
+            "Give the items with one of --items, --glob or --over.", hint="`friday map status` lists the batches."
+        )
     (source,) = sources
     return source, values[source]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import asyncio
 import sys
 import time
 from typing import Any
@@ -12,7 +12,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.map.report import progress_cells, progress_text
 from friday_cli.map.scheduler import Progress
 
-from .output import confirm, remark
+from .output import read_confirmation, remark, show_question
 
 EVERY_S = 10.0
 """Seconds between two plain lines."""
@@ -26,6 +26,8 @@ class PlainFrontend:
 
     def __init__(self, *, yes: bool) -> None:
         self._yes, self._last = yes, time.monotonic() + SILENT_S - EVERY_S
+        self._asking: asyncio.Future[bool] | None = None
+        self._shown: tuple[int, int, str] | None = None
 
     def note(self, text: str) -> None:
         remark(text)
@@ -44,36 +46,42 @@ class PlainFrontend:
             )
 
     async def confirm(self, question: str) -> bool:
-        if self._yes:
-            self.note(question)
-            return True
-        return self._ask(f"{question}. Run them?", otherwise="No more items are started")
+        self.note(question)
+        return self._yes or await self._ask("Run them?", otherwise="No more items are started")
 
-    def cancel_at_service(self, count: int) -> bool:
+    async def cancel_at_service(self, count: int) -> bool:
         """Ask whether the requests that wait at the service are cancelled there."""
         if self._yes or sys.stdin is None or not sys.stdin.isatty():
             return False
         question = (
             f"{count:,} requests wait at the service. Cancel them there? No: the same command collects them later"
         )
-        return self._ask(question, otherwise="They stay at the service")
+        return await self._ask(question, otherwise="They stay at the service")
 
-    def _ask(self, question: str, *, otherwise: str) -> bool:
-        """Ask a yes-or-no question, to which Ctrl+C says no."""
-        self.close()
-        handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the event loop waits for the answer too
-        try:
-            return confirm(question, yes=False, otherwise=otherwise)
-        except KeyboardInterrupt:
-            print(file=sys.stderr)
+    def withdraw(self) -> bool:
+        """End the open question with no. Whether there was one."""
+        if self._asking is None or self._asking.done():
             return False
+        self._asking.set_result(False)
+        print(file=sys.stderr)
+        return True
+
+    async def _ask(self, question: str, *, otherwise: str) -> bool:
+        """Ask a yes-or-no question; the event loop turns until it is answered or withdrawn."""
+        self.close()
+        loop = asyncio.get_running_loop()
+        asking = self._asking = loop.create_future()
+        show_question(question)
+        loop.add_reader(sys.stdin, lambda: None if asking.done() else asking.set_result(True))
+        try:
+            return await asking and read_confirmation(otherwise)
         finally:
-            signal.signal(signal.SIGINT, handler)
+            loop.remove_reader(sys.stdin)
 
     def progress(self, progress: Progress, left: int) -> None:
-        now = time.monotonic()
-        if progress.ended >= left or now - self._last >= EVERY_S:
-            self._last = now
+        now, shown = time.monotonic(), (progress.ended, progress.running, progress.trouble)
+        if shown != self._shown and (progress.ended >= left or now - self._last >= EVERY_S):
+            self._last, self._shown = now, shown
             remark(progress_text(progress, left))
 
     def close(self) -> None:

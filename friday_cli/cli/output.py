@@ -184,7 +184,17 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
             f"{otherwise}: this needs your confirmation, and there is no terminal to ask in.",
             hint="Add --yes to confirm.",
         )
+    show_question(question)
+    return read_confirmation(otherwise)
+
+
+def show_question(question: str) -> None:
+    """Print a question that is answered with y or n."""
     print(f"{sanitize(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+
+
+def read_confirmation(otherwise: str) -> bool:
+    """Read the answer to it from standard input; see `confirm`."""
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)

@@ -26,6 +26,8 @@ SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
 """Items of each state that a short report names, so that its first line is still on the screen."""
 LINE = 300
 """Characters of an item's line."""
+SAMPLE_LINE = 160
+"""Characters of an item of the sample."""
 ORDER = ("failed", "skipped", "waiting", "done")
 
 
@@ -97,6 +99,20 @@ async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, whole: bool
             yield f"{state}  {number - shown:,} more: friday map status {batch.id}"
     if counts.failed:
         yield f"to try the failed items again: friday map retry {batch.id}"
+    if counts.waiting + counts.running and batch.job.source != "list":
+        higher = ", with a higher cap" if batch.reason.startswith("the cap ") else ""
+        yield f"to continue: the same command{higher}"
+
+
+async def sample_lines(store: MapStore, batch: str, session: str, count: int) -> AsyncIterator[str]:
+    """A line for each of the `count` items that a session has tried first: what came of it."""
+    async for place in places(store, batch):
+        if not count:
+            return
+        if place.row is not None and place.row.session == session:
+            count -= 1
+            said = place.row.result if place.row.state == "done" else place.row.error
+            yield f"{place.row.state}  {sanitize_line(f'{place.where}: {said}', SAMPLE_LINE)}"
 
 
 async def places(store: MapStore, batch: str) -> AsyncIterator[Place]:
@@ -147,6 +163,8 @@ def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
         cells.append(("tokens", f"{progress.tokens:,}"))
     if rate and (rest := left - progress.ended) > 0:
         cells.append(("time left", seconds(rest / rate)))
+    if progress.trouble:
+        cells.append(("service", progress.trouble))
     return cells
 
 

@@ -26,6 +26,7 @@ from . import plan, recovery, reduce, results
 from .caps import Cap
 from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
+from .report import sample_lines
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item, stored_fields
 from .store import BatchRow, Counts, MapStore, Place
@@ -184,13 +185,9 @@ class MapRun:
     async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
         counts = await store.counts(job.id)
-        ended = (
-            self._scheduler is not None
-            and not counts.waiting
-            and not counts.running
-            and (not job.reduce or bool(self.reduced))
-        )
-        await store.end(job.id, whole=ended, reason=self._reason)
+        left = counts.waiting + counts.running
+        ended = self._scheduler is not None and not left and (not job.reduce or bool(self.reduced))
+        await store.end(job.id, whole=ended, reason="" if ended else self._reason)
         assert self._engine is not None
         await store.prune(self._engine.items.retention_days)
         return await store.batch(job.id), counts
@@ -222,12 +219,13 @@ class MapRun:
             await store.reopen(job.id)
         batch = await store.batch(job.id)
         first = SubagentTask(job.profile, largest or "x", schema=job.schema)
-        caps = plan.item_caps(
-            job, provider, left, engine.items.first_request(first), Cap(*engine.items.highest(profile))
-        )
+        request = engine.items.first_request(first)
+        caps = plan.item_caps(job, provider, left, request, Cap(*engine.items.highest(profile)))
         budget = await engine.budget(f"batch {job.id}", job.cap.left(batch.spent, batch.tokens))
         scheduler = self._scheduler = Scheduler(
-            job, store, engine, budget, changed=lambda progress: self._frontend.progress(progress, left)
+            *(job, store, engine, budget),
+            changed=lambda progress: self._frontend.progress(progress, left),
+            trouble=engine.items.trouble,
         )
         scheduler.stop(self._reason)
         if left:
@@ -352,6 +350,8 @@ class MapRun:
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
+            async for line in sample_lines(self._store, job.id, engine.items.id, ran.ended):
+                frontend.note(line)
         failed = f"; {scheduler.progress.failed} of the sample failed" if scheduler.progress.failed else ""
         loop = asyncio.get_running_loop()
         asked = loop.time()

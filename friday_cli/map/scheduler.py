@@ -21,9 +21,13 @@ from .store import MapStore
 WARM_S = 30.0
 """Seconds that the others wait for the first item, which writes the shared prefix to the service's cache."""
 
+TICK_S = 1.0
+"""Seconds after which progress is shown again: its time goes on."""
+
 
 class Progress(msgspec.Struct):
-    """The items that ended in this process, and what they used: `active_s` their agents, `took_s` with worktree and check. `begun` is loop time."""
+    """The items that ended in this process, and what they used: `active_s` their agents, `took_s` with worktree and check. `begun` is loop time. `trouble`:
+    what the service does instead of answering, "" while it answers."""
 
     done: int = 0
     failed: int = 0
@@ -34,6 +38,7 @@ class Progress(msgspec.Struct):
     active_s: float = 0.0
     took_s: float = 0.0
     begun: float = 0.0
+    trouble: str = ""
 
     @property
     def ended(self) -> int:
@@ -42,7 +47,8 @@ class Progress(msgspec.Struct):
 
 class Scheduler:
     """Runs work of a batch. `budget` is what the batch may still spend of its cap. `reason` says why nothing starts any more, "" while work
-    may start. `changed` is called after each start and end."""
+    may start. `changed` is called after each start and end, and each `TICK_S` while work
+    runs; `trouble` gives that of `Progress`."""
 
     def __init__(
         self,
@@ -52,11 +58,12 @@ class Scheduler:
         budget: Budget,
         *,
         changed: Callable[[Progress], None],
+        trouble: Callable[[], str] = str,
     ) -> None:
         self.reason = ""
         self.progress = Progress(begun=asyncio.get_running_loop().time())
         self._job, self._store, self._engine, self._budget = job, store, engine, budget
-        self._batch, self._changed = job.id, changed
+        self._batch, self._changed, self._trouble = job.id, changed, trouble
         self._warm = False
         self._running = BackgroundTasks()
         self._unwritten: list[ItemRow] = []
@@ -78,6 +85,7 @@ class Scheduler:
     async def run(self, works: AsyncIterator[ItemTask], *, most: int | None = None) -> None:
         """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended; a defect of
         one is raised then."""
+        ticking = asyncio.create_task(self._tick())
         try:
             count = 0
             async for work in works:
@@ -94,7 +102,16 @@ class Scheduler:
                 if count == most:
                     return
         finally:
-            await self._ended()
+            try:
+                await self._ended()
+            finally:
+                ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.progress.trouble = self._trouble()
+            self._changed(self.progress)
 
     async def _room(self, work: ItemTask) -> Cap:
         """Wait until an item may start, or nothing may. Returns the cap that it can have."""

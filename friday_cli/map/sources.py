@@ -143,7 +143,7 @@ class Items:
                 missing = set(self._template.missing(item.fields))
                 lacking = missing if lacking is None else lacking & missing
         if lacking and known is not None:
-            names = ", ".join(sorted(known.fields))
+            names = ", ".join(sorted({*known.fields} | ({"content"} if self._job.source == "glob" else set[str]())))
             raise UsageError(
                 f"--task: no item has the field {', '.join(sorted(lacking))}.", hint=f"{known.where} has: {names}."
             )

@@ -321,12 +321,15 @@ class MapStore:
         return await self.db.submit(lambda db: charges.usual(db, self.folder, batch))
 
     async def renew(self, batch: str) -> int:
-        """Let the failed items of a batch be tried again. Returns their number."""
-        return await self.db.change(
+        """Let the failed items of a batch be tried again; what it spent counts on. Returns their number."""
+        count = await self.db.change(
             "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
             " AND key IN (SELECT key FROM places WHERE batch = ?)",
             *(self.folder, batch),
         )
+        if count:
+            await self.db.change("UPDATE batches SET state = 'open' WHERE id = ? AND state = 'ended'", batch)
+        return count
 
 
 def _place(row: tuple[Any, ...]) -> Place:

@@ -93,6 +93,11 @@ class ItemAgents:
         """Days without use after which sessions, and so batches, are removed; 0: never."""
         return self._factory.shared.settings.retention.days
 
+    def trouble(self) -> str:
+        """What a service does instead of answering, in words; "" while all answer."""
+        limiters = self._factory.shared.services.rate_limiters.values()
+        return next((one.trouble for one in limiters if one.trouble), "")
+
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
         factory = self._factory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.map import random_batches
 from tests.map.__main__ import kill
 from tests.map.service import TASK, Service, lines, serving
 from tests.servers.fake_model_server import Say, Turn
+from tests.servers.script_player import document
 from tests.workspace.worktrees.repo_fixture import repository
 
 
@@ -91,6 +93,10 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
         (*base, "--max-cost", "1", "--reduce", "nobody"): "no profile 'nobody'",
         (*base, "--max-cost", "1", "--isolation", "worktree"): "is not in a git repository",
         (*base, "--max-cost", "1", "--output", "none/x"): "--output: none/x cannot be written",
+        ("--glob", "*.jsonl", "--task", "{paht}", "--max-cost", "1"): "has: content, item, name, path",
+        ("--glob", "bad.jsonl", "items.jsonl", "--max-cost", "1"): "Put the pattern of --glob in quotes",
+        ("--glob", "a", "b", "c", "--max-cost", "1"): "put it in quotes, as in --glob '*.py'",
+        ("--max-cost", "1"): "`friday map status` lists the batches",
     }
     for argv, words in cases.items():
         ran = console("map", "summarizer", *argv, "--yes")
@@ -115,6 +121,7 @@ def test_a_quota_error_stops_all_starts_and_the_same_command_goes_on(console: Co
     assert (ran.code, states(ran)) == (1, ["done"] * 6 + ["waiting"] * 14)
     assert service.requests <= 8
     assert "6 done, 14 waiting" in ran.err
+    assert "to continue: the same command\n" in ran.err
     assert "stopped: Anthropic refused: the credit or quota of this key is used up" in ran.err
     service.quota_at, before = 0, service.requests
     ran = batch(console, lines(20), "--parallel", "2")
@@ -254,6 +261,64 @@ def test_a_person_is_asked_once_after_the_sample(console: Console, service: Serv
     assert service.requests - before == 3
     assert "6 items: $0.0306, " in ran.out
     assert "(from 3 runs), cap $1.00" in ran.out
+
+
+def test_the_question_shows_what_the_sample_gave_and_the_end_where_the_results_are(
+    console: Console, service: Service
+) -> None:
+    service.say = lambda turn: (
+        document({"error": {"type": "invalid_request_error", "message": "not with me"}}, 400)
+        if "i1" in turn.last
+        else Say("found it\nand more")
+    )
+    (console.project / "items.jsonl").write_text(lines(4))
+    argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "2")
+    ran = console.terminal(*argv, says=[("Run them? [y/N]", "y\n")], columns=200)
+    sample, _, rest = ran.out.partition("Run them?")
+    assert "done  items.jsonl:1: found it and more" in sample
+    assert "failed  items.jsonl:2: " in sample
+    assert "not with me" in sample
+    assert "items.jsonl:3" not in sample
+    name = console("map", "status").rows[0][0]
+    assert rest.splitlines()[-1] == f"friday: results: friday map results {name}"
+
+
+def test_a_retry_counts_on_and_says_how_many_it_tries(console: Console, service: Service) -> None:
+    service.say = lambda turn: (
+        document({"error": {"type": "invalid_request_error", "message": "no"}}, 400)
+        if "i1" in turn.last
+        else Say("found it")
+    )
+    batch(console, lines(3))
+    name, *_, before = console("map", "status").rows[0]
+    again = console("map", "retry", name)
+    assert again.err.startswith(f"friday: batch {name}: 1 failed item is tried again\n")
+    assert console("map", "status").rows[0][-1] == before
+    service.say = lambda turn: Say("found it", usage=(100, 10, 0))
+    assert console.ok("map", "retry", name)
+    assert "no item has failed" in console.ok("map", "retry", name).err
+
+
+def child_that_runs(*words: str) -> int:
+    """The process id of the child of this process whose command line has all of the words."""
+    found = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    pids = [int(pid) for file in found for pid in file.read_text().split()]
+    (pid,) = (pid for pid in pids if {*words} <= {*Path(f"/proc/{pid}/cmdline").read_text().split("\0")})
+    return pid
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the process in /proc")
+def test_a_batch_turns_while_it_asks(console: Console, service: Service) -> None:
+    (console.project / "items.jsonl").write_text(lines(3))
+    argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "1")
+    ended = console.terminal(
+        *argv, says=[("Run them? [y/N]", lambda: os.kill(child_that_runs("map", "summarizer"), signal.SIGTERM))]
+    )
+    assert ended.code == 143, ended
+    assert "stopped: it was interrupted" in ended.out
+    stopped = console.terminal(*argv, says=[("Run them? [y/N]", "\x03")])
+    assert stopped.code == 130
+    assert "press Ctrl+C again" not in stopped.out
 
 
 def test_a_batch_that_nobody_agreed_to_leaves_nothing_to_see(console: Console, service: Service) -> None:

@@ -345,3 +345,17 @@ def test_what_runs_ends_where_the_work_of_an_item_raises(
     assert (service.asked["i0"], service.asked["i2"], service.asked["i3"]) == (1, 1, 0)
     assert states(batch(console, lines(4))) == ["done"] * 4
     assert dict(service.asked) == {"i0": 1, "i1": 1, "i2": 1, "i3": 1}
+
+
+def test_an_outage_is_shown_while_it_lasts(console: Console, service: Service) -> None:
+    overloaded = document({"error": {"type": "overloaded", "message": "no"}}, 503)
+    service.say = lambda turn: overloaded if service.requests > 1 else Say("found it")
+
+    def mend() -> None:
+        service.say = lambda turn: Say("found it")
+
+    (console.project / "items.jsonl").write_text(lines(4))
+    argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--yes")
+    ran = console.terminal(*argv, says=[("status 503", mend)], columns=120)
+    assert ran.code == 0
+    assert "4 items: 4 done" in ran.out

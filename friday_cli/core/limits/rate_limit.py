@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from ..protocol.errors import ProviderError
+from ..protocol.format import seconds
 
 MOST_IN_FLIGHT = 64
 ROUNDS_MOST = 8
@@ -104,6 +105,15 @@ class RateLimiter:
     def outage_s(self) -> float | None:
         """Seconds since a connection could not be made or was lost; None when the last request was answered."""
         return None if self._outage is None else _now() - self._outage.since
+
+    @property
+    def trouble(self) -> str:
+        """What the service does instead of answering, in words; "" when its last request was answered."""
+        status, outage = self._failures.status, self.outage_s
+        if outage is None and not status:
+            return ""
+        words = f"status {status}" if status else "no connection"
+        return words if outage is None else f"{words} for {seconds(outage)}"
 
     def try_acquire(self, *, in_front: bool = False) -> int:
         """Take a slot if one is free and no request waits for it. Returns the number of the request, 0 for no slot. Return
