@@ -560,7 +560,9 @@ class _DelegationHost:
         return list(specs)
 
     @asynccontextmanager
-    async def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
+    async def allow_spawn(
+        self, path: str, call_id: str, specs: Sequence[SubagentTask], *, again: bool = False
+    ) -> AsyncIterator[None]:
         yield
 
     async def create_workspace(self, path: str) -> Workspace:

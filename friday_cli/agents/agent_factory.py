@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +14,20 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import AnyEvent, Notice, WorkspaceFound
+from friday_cli.core.protocol.events import Notice, WorkspaceFound
 from friday_cli.core.protocol.format import is_demo
-from friday_cli.core.protocol.limits import lowest
+from friday_cli.core.protocol.limits import least, lowest
 from friday_cli.core.protocol.messages import Message
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES, SERVER_HELPERS, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, TASK_RESULT
 from friday_cli.core.subagents.driver import Driver
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import (
     EarlierRuns,
     budget_left,
     earlier_runs,
-    is_new_prefix,
     prefix_of,
-    resumed,
-    with_earlier,
 )
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.tool_catalog import EXTERNAL
@@ -39,9 +36,9 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.tools.delegate.report import report_from_log
 
 from .agent_prompts import AgentPrompts
-from .agent_rules import profile_rights
+from .agent_rules import earlier_rights, own_rules, rights_of, start_as_before
 from .agent_tools import AgentTools
-from .blueprint import AgentBlueprint, NewAgent, make_agent
+from .blueprint import AgentBlueprint, NewAgent, make_agent, profile_of
 from .caller import Caller, CallerProvider, budget_below, model_below, with_images
 from .child_limits import child_limits
 from .provider_pool import require_price
@@ -62,13 +59,14 @@ ROOT_TURNS = 200
 
 class RootOptions(msgspec.Struct, frozen=True):
     """The options of the main agent: its model, its profile (None: `ROOT`), its rules, what the log says of its folder, and the program
-    that makes its calls (None: its model does)."""
+    that makes its calls (None: its model does). `keeps_rights`: resumed, it gets no more than its profile let it do."""
 
     choice: ModelChoice
     profile: Profile | None
     rules: Rules
     found: WorkspaceFound
     caller: Caller | None = None
+    keeps_rights: bool = False
 
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
@@ -91,10 +89,17 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         require_price(provider, budget)
         new = self._new_root(tree, provider)
+        had = records["a"].rights if self.root.keeps_rights else []
+        if profile is not None:
+            above = earlier_rights(new.rules_above, had, rights_of(profile), profile.name)
+            new = msgspec.structs.replace(new, rules_above=above)
         rules, tools = self._root_tools(new)
+        start_as_before(rules, had, self.shared.profiles.found)
         conversation = self._root_conversation(new, rules, tools, budget)
         earlier = EarlierRuns()
         if "a" in records:
+            from .resumed_agent import resumed_root  # a new session has none
+
             conversation, earlier = resumed_root(conversation, records["a"]), earlier_runs(records, "a")
             used = earlier.usage + earlier.below
             budget.charge(used.billed, used.cost_usd)
@@ -111,6 +116,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             max_turns=limits.max_turns or (profile and profile.max_iterations) or ROOT_TURNS,
             time_s=limits.timeout or (profile and profile.timeout) or 0.0,
             supervision=self.shared.settings.agents.delegation.supervision,
+            profile_rights=None if profile is None else rights_of(profile),
             start_events=(
                 self.root.found,
                 *self.tools.missing(new, rules, tools),
@@ -132,7 +138,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         only its sub-agents have: `task_result` and helpers."""
         tools = self.tools.tools_for(new)
         if rules is None:
-            rules = new.rules_above if new.profile is None else _profile_rules(new.rules_above, new.profile, tools)
+            rules = new.rules_above if new.profile is None else own_rules(new.rules_above, new.profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
         if new.profile is not None:
             rules.allow_only((*tools, TASK_RESULT, *SERVER_HELPERS))
@@ -174,7 +180,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         from .first_message import first_message, forked, message_to_fork  # most sessions start no sub-agent
 
         blueprint = self._child_blueprint(tree, parent, spec, path)
-        profile, conversation = _profile_of(blueprint.new), blueprint.conversation
+        profile, conversation = profile_of(blueprint.new), blueprint.conversation
         if spec.fork:
             conversation = forked(conversation, parent.conversation)
             environment = self.shared.isolation.environment_for(blueprint.workspace, self.prompts.environment)
@@ -198,7 +204,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             profile = self.sub_agents.profile_to_start(parent, spec)
             provider, effort = self.shared.providers.for_child(above.provider, profile, above.effort)
             check = _checker(spec.schema)
-            limits = child_limits(profile, delegation, spec.limits)
+            limits = child_limits(profile, delegation, least(spec.limits, *(had.limits for had in spec.earlier_rights)))
             payer = spec.budget or budget_below(parent, self.root.caller)
             budget = payer.child(path, tokens=limits.tokens, cost=limits.cost)
             require_price(provider, budget)
@@ -207,9 +213,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         inherited = {name: tool for name, tool in above.tools.items() if name != TASK_RESULT}
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
-        new = NewAgent(tree, path, profile, provider, parent.rules, targets, inherited=inherited, check=check)
+        rights = rights_of(profile, child_limits(profile, delegation))
+        above_rules = earlier_rights(parent.rules, spec.earlier_rights, rights, profile.name)
+        new = NewAgent(tree, path, profile, provider, above_rules, targets, inherited=inherited, check=check)
         tools = self.tools.tools_for(new)
-        rules = _profile_rules(parent.rules, profile, tools)
+        rules = own_rules(above_rules, profile, tools)
         tools = self.tools.skills.tools_for(new, tools, rules)
         workspace = spec.workspace or parent.workspace
         conversation = Conversation(
@@ -235,7 +243,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             max_turns=limits.turns or TURNS_HARD,
             time_s=limits.time_s or 0.0,
             result_chars=min(delegation.result_chars, profile.result_chars or delegation.result_chars),
-            supervision=strictest(parent.supervision, profile.supervision or None),
+            supervision=strictest(
+                parent.supervision, *(one.supervision or None for one in (rights, *spec.earlier_rights))
+            ),
+            profile_rights=rights,
             start_events=(
                 *self.shared.isolation.assign(workspace, path),
                 *few_tokens_notices(budget, path, profile.name),
@@ -249,13 +260,18 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
         from friday_cli.core.eventlog.replay import replay  # most sessions resume no sub-agent
 
+        from .resumed_agent import as_before
+
         events = (e for e in await self.shared.services.log.history() if is_under(e.agent, path))
         records = replay(events, report_from_log)
         record = records[path]
         try:
-            self.shared.profiles.get(record.profile)
+            profile = self.shared.profiles.get(record.profile)
         except UsageError as error:
             raise ToolError(f"{path} cannot be resumed without its profile. {error}") from None
+        if record.model.startswith(f"{EXTERNAL}/") != (profile.external is not None):
+            works = f"runs {profile.program}" if profile.external else "uses a model"
+            raise ToolError(f"{path} cannot be resumed: its profile {profile.name} {works} now.")
         most = self.shared.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.limits.tokens, most=most)
         workspace = await self.shared.isolation.workspace_for_resume(parent, path)
@@ -266,6 +282,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             fork=False,
             max_depth=lowest(record.newest_start.max_depth, spec.max_depth),
             workspace=workspace,
+            earlier_rights=record.rights,
         )
         try:
             blueprint = self._child_blueprint(tree, parent, again, path)
@@ -273,42 +290,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             if workspace is not None:
                 await self.shared.isolation.cancel(workspace)
             raise
-        return self._make(self._as_before(blueprint, record, earlier_runs(records, path)))
-
-    def _as_before(self, blueprint: AgentBlueprint, record: AgentRecord, earlier: EarlierRuns) -> AgentBlueprint:
-        """What a resumed agent is made of: its conversation with its earlier model, and no tool that it did not have, even if
-        profiles and settings changed since; with what its log must say of that."""
-        conversation, profile, events = blueprint.conversation, _profile_of(blueprint.new), list[AnyEvent]()
-        left = {name: t for name, t in conversation.tools.items() if name in record.newest_start.tools}
-        tools = self.tools.server_helpers.with_helpers(left, profile)
-        rules = _profile_rules(blueprint.new.rules_above, profile, tools)
-        if WEB_SEARCH not in tools:  # the profile may select it only since
-            rules.allow_only(tool for tool in rules.allowlist.tools or () if tool != WEB_SEARCH)
-        provider, model = conversation.provider, record.prefix.model if record.prefix else conversation.model
-        if model != conversation.model and not is_demo(provider.name):
-            try:
-                provider, _ = self.shared.providers.named(model, f"the model of {record.path}")
-            except FridayError as error:
-                text = f"{record.path} resumes with {conversation.model} instead of {model}: {error}"
-                events.append(Notice(text, "warning"))
-        conversation = msgspec.structs.replace(
-            conversation,
-            provider=provider,
-            tools=tools,
-            specs=self.tools.specs(tools, profile, blueprint.new.provider.window),
-        )
-        if is_new_prefix(conversation, record):
-            events.append(prefix_of(conversation))
-        conversation = resumed(conversation, record)
-        self.shared.skills.allow_loaded(rules, conversation.history)
-        return msgspec.structs.replace(
-            blueprint,
-            conversation=conversation,
-            rules=rules,
-            earlier=earlier,
-            budget=with_earlier(blueprint.budget, earlier),
-            start_events=(*blueprint.start_events, *events),
-        )
+        return self._make(as_before(blueprint, record, earlier_runs(records, path), self.shared, self.tools))
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """Look for changes in the agent's worktree."""
@@ -317,29 +299,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     def _make(self, blueprint: AgentBlueprint) -> Agent:
         changes = WorktreeChanges(blueprint.new.tree, self.shared.isolation, self.shared.services)
         return make_agent(blueprint, self.shared.services.log, changes.notes)
-
-
-def resumed_root(conversation: Conversation, record: AgentRecord) -> Conversation:
-    """The conversation of the main agent continued where the log ends. With the same model its system prompt and its tools stay
-    as they were."""
-    then = resumed(conversation, record)
-    if is_new_prefix(conversation, record):
-        return then
-    names = {spec.name for spec in then.specs}
-    tools = {n: t for n, t in then.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)}
-    return msgspec.structs.replace(then, tools=tools, context=record.context)
-
-
-def _profile_of(new: NewAgent) -> Profile:
-    assert new.profile is not None, "a sub-agent has one"
-    return new.profile
-
-
-def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
-    """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
-    its sub-agents may be able to."""
-    more = (EXTERNAL,) if profile.external else ()
-    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *more, *profile.select((WEB_SEARCH,))))
 
 
 def _checker(schema: dict[str, Any] | None) -> Callable[[str], str] | None:

@@ -16,12 +16,15 @@ from friday_cli.config.settings import RuleSetting
 from friday_cli.core.permissions.rule import ESCALATED, Allowlist, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.limits import Limits
+from friday_cli.core.protocol.profile_rights import ProfileRights
 from friday_cli.core.protocol.server_calls import server_of
-from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
+from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES, SERVER_HELPERS, WEB_SEARCH
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.core.tool_catalog import BASH, TOOLS
+from friday_cli.core.tool_catalog import BASH, EXTERNAL, TOOLS
 from friday_cli.extensions.profiles import Profile
 
+UNLIMITED = Limits()
 NOWHERE: Mapping[tuple[str, str], str] = {}
 
 
@@ -74,15 +77,55 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], 
         raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
 
 
+def rights_of(profile: Profile, limits: Limits = UNLIMITED) -> ProfileRights:
+    """What a profile lets its agents do, with `limits` for each run."""
+    return ProfileRights(
+        mode=profile.mode,
+        only=profile.only,
+        deny=profile.deny,
+        skills=profile.skills,
+        sub_agents=profile.sub_agents,
+        supervision=profile.supervision,
+        turns=limits.turns or 0,
+        time_s=limits.time_s or 0.0,
+    )
+
+
 def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rules of an agent with `profile` and these tools: they never allow more than its parent's."""
-    source, readings = f"profile {profile.name}", partial(path_readings, folders=parent.folders)
-    only = tuple(parse_rule(text, "allow", TOOLS, source=source) for text in profile.only)
+    return _rules_of(parent, rights_of(profile), profile.name, frozenset(tools))
+
+
+def own_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
+    """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
+    its sub-agents may be able to."""
+    more = (EXTERNAL,) if profile.external else ()
+    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *more, *profile.select((WEB_SEARCH,))))
+
+
+def earlier_rights(parent: Rules, earlier: Iterable[ProfileRights], now: ProfileRights, profile: str) -> Rules:
+    """What an agent with `profile` may do at most that had the rights `earlier`, and has others `now`: to be used in place of its
+    parent's rules."""
+    for rights in earlier:
+        parent = parent if rights == now else _rules_of(parent, rights, profile, None)
+    return parent
+
+
+def start_as_before(rules: Rules, earlier: Collection[ProfileRights], names: Collection[str]) -> None:
+    """Let an agent start only sub-agents of those profiles, of all `names`, that all its earlier rights allow."""
+    if earlier:
+        may = (set(names if had.sub_agents == "*" else had.sub_agents) for had in earlier)
+        rules.start_only(set.intersection(*may))
+
+
+def _rules_of(parent: Rules, rights: ProfileRights, profile: str, tools: frozenset[str] | None) -> Rules:
+    source, readings = f"profile {profile}", partial(path_readings, folders=parent.folders)
+    only = tuple(parse_rule(text, "allow", TOOLS, source=source) for text in rights.only)
     return parent.child(
-        Allowlist(frozenset(tools), only, profile.skills),
-        mode=profile.mode or None,
-        rules=[parse_rule(text, "deny", TOOLS, source=source, readings=readings) for text in profile.deny],
-        profile=profile.name,
+        Allowlist(tools, only, rights.skills),
+        mode=rights.mode or None,
+        rules=[parse_rule(text, "deny", TOOLS, source=source, readings=readings) for text in rights.deny],
+        profile=profile,
     )
 
 

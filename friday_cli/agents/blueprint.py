@@ -13,6 +13,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import AnyEvent
+from friday_cli.core.protocol.profile_rights import ProfileRights
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.run_result import RESULT_CHARS
 from friday_cli.core.protocol.tool import Tool
@@ -44,6 +45,12 @@ class NewAgent(msgspec.Struct, frozen=True):
         return f"{self.provider.name}/{self.provider.model}"
 
 
+def profile_of(new: NewAgent) -> Profile:
+    """The profile of a sub-agent."""
+    assert new.profile is not None, "a sub-agent has one"
+    return new.profile
+
+
 class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that an agent starts with."""
 
@@ -69,6 +76,8 @@ class AgentBlueprint(msgspec.Struct, frozen=True, kw_only=True):
     """Characters of its result that its parent reads at once."""
     supervision: Supervision
     """Who checks its result."""
+    profile_rights: ProfileRights | None
+    """What its profile lets it do; None for a main agent without one."""
     start_events: tuple[AnyEvent, ...]
     """Logged right after its first start."""
 
@@ -90,6 +99,7 @@ def make_agent(blueprint: AgentBlueprint, log: Log, notes: Callable[[str], list[
         time_s=blueprint.time_s,
         max_depth=blueprint.max_depth,
         supervision=blueprint.supervision,
+        profile_rights=blueprint.profile_rights,
         accept=new.check or (lambda text: ""),
         parent=blueprint.parent,
         subagent_notes=lambda: "\n".join([*tree.notes(path), *notes(path)]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -27,6 +27,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.extensions.skills.lookup import Skills
 from friday_cli.extensions.skills.skill import LoadedSkill, Skill
+from friday_cli.extensions.tool_lists import Restriction
 from friday_cli.tools.delegate import in_background
 from friday_cli.tools.delegate.arguments import DEFAULT_PROFILE
 from friday_cli.tools.delegate.report import report
@@ -133,6 +134,11 @@ class SessionSkills:
             if (skill := self._skills.get(name)) is not None and rules.may_load(name):
                 self._allow_reading(rules, skill)
 
+    def restrict_again(self, rules: Rules, loaded: Iterable[SkillLoaded]) -> None:
+        """Restrict the tools of a resumed agent as its skills did."""
+        for one in loaded:
+            rules.narrowed[one.name] = Restriction(one.tools or (), one.only, one.folder).rules()
+
     def _allow_reading(self, rules: Rules, skill: Skill) -> None:
         """Let the agents that may load a skill read its folder, if that is outside of the workspace."""
         real = Path(os.path.realpath(skill.folder))
@@ -145,7 +151,9 @@ class SessionSkills:
 def event_of(loaded: LoadedSkill, how: How) -> SkillLoaded:
     """The event of a skill that an agent got."""
     skill = loaded.skill
-    return SkillLoaded(skill.name, loaded.sha256, skill.folder, skill.origin != "user", how)
+    return SkillLoaded(
+        skill.name, loaded.sha256, skill.folder, skill.origin != "user", how, tools=skill.tools, only=skill.only
+    )
 
 
 class PersonSkills:

@@ -25,6 +25,7 @@ class _Delegation(NamedTuple):
     agent: Agent
     call_id: str
     specs: Sequence[SubagentTask]
+    again: bool
 
 
 class SpawnLimiter:
@@ -47,14 +48,15 @@ class SpawnLimiter:
 
     @asynccontextmanager
     async def allow(
-        self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
+        self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask], *, again: bool = False
     ) -> AsyncIterator[None]:
-        """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or no person can be asked."""
+        """Inside, the agent `path` may start `specs`. `again`: they are resumed, so they count for the cost but not for the number
+        of agents. Raises ToolError if a person refuses, or no person can be asked."""
         provider = tree.node(path).agent.conversation.provider
         wanted = [SpawnEstimate(provider, spec.profile, spec.limits.tokens) for spec in specs]
         self._coming += wanted
         try:
-            asking = _Delegation(tree.node(path).agent, call_id, specs)
+            asking = _Delegation(tree.node(path).agent, call_id, specs, again)
             await self._approve_by_rules(asking)
             await self._approve(asking, tree)
             yield
@@ -68,7 +70,7 @@ class SpawnLimiter:
                 self._turn, self._unpriced = tree.started_now, False
                 self._number, self._dollars = self._limits.ask_above, self._limits.ask_above_cost
             count, price = self._sums()
-            if not (exceeded := self._exceeded(count, price)):
+            if not (exceeded := self._exceeded(count, price, again=asking.again)):
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
             words = f"{pluralize(len(asking.specs), 'more agent')}, {count} in this turn; {cost}"
@@ -128,11 +130,11 @@ class SpawnLimiter:
         known = [price for one in all_of_them if (price := prices[one]) is not None]
         return len(all_of_them), sum(known) if len(known) == len(all_of_them) else None
 
-    def _exceeded(self, count: int, price: float | None) -> str:
+    def _exceeded(self, count: int, price: float | None, *, again: bool) -> str:
         """The limit that is exceeded, "" if none is."""
         if self._dollars is not None and (not self._unpriced if price is None else price > self._dollars):
             return f"{'possibly ' if price is None else ''}more than ${self._dollars:.2f}"
-        return f"more than {self._number} agents in one turn" if count > self._number else ""
+        return f"more than {self._number} agents in one turn" if count > self._number and not again else ""
 
     def _raise(self, count: int, price: float | None) -> None:
         """Raise the limits to the next multiple after an approval."""

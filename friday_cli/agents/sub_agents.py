@@ -93,7 +93,8 @@ class SubAgentChoice:
                 f"{profile.name} runs another program, which cannot continue this conversation. Leave out `fork`."
             )
         sender = self._main if parent.path == "a" else self._profiles.get(parent.profile)
-        if profile not in self._profiles.children(sender):
+        kept = parent.rules.allowlist.sub_agents
+        if profile not in self._profiles.children(sender) or (kept is not None and profile.name not in kept):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
         by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
         if by_model and (self._refusal(profile) or not (self._only is None or profile.name in self._only)):

@@ -264,8 +264,10 @@ class SessionDelegation:
                 for spec in specs
             ]
 
-    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
-        return self._limiter.allow(self._tree, path, call_id, specs)
+    def allow_spawn(
+        self, path: str, call_id: str, specs: Sequence[SubagentTask], *, again: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        return self._limiter.allow(self._tree, path, call_id, specs, again=again)
 
     async def create_workspace(self, path: str) -> Workspace:
         return await self._isolation.create(self._tree.node(path).agent)

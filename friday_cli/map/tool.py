@@ -75,7 +75,10 @@ class BatchTool:
         try:
             job = await self._job(ctx, args, agent, bad)
             prepared = await asyncio.to_thread(prepare, job, self._env)
-            self._check(agent, args, await asyncio.to_thread(lambda: sum(1 for _ in prepared.items)))
+            names = await asyncio.to_thread(lambda: [item.where for item in prepared.items])
+            self._check(agent, args, len(names))
+            if args.glob and (hidden := ctx.withheld(names)):
+                raise ToolError(f"{args.glob} matches {pluralize(len(hidden), 'file')} that a rule keeps from you.")
             return await self._batch(ctx, agent, prepared, bad)
         except FridayError as error:
             raise ToolError(re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), str(error))) from None
@@ -125,6 +128,9 @@ class BatchTool:
             raise ToolError(
                 f"max_cost {dollars(args.max_cost)} is more than the {dollars(left)} that this session has left."
             )
+        found = agent.rules.decide_cost(args.max_cost)
+        if found.decision == "deny":
+            raise ToolError(f"Not started: max_cost {dollars(args.max_cost)}: {found.reason}.")
 
     async def _batch(self, ctx: ToolContext, agent: Agent, prepared: Prepared, bad: list[str]) -> Output:
         factory, job = self._factory, prepared.job
@@ -196,8 +202,10 @@ class _CallFrontend:
 
     @property
     def _allowed(self) -> bool:
-        """Whether it runs without a question: in mode yolo, or by a rule that names the tool."""
+        """Whether it runs without a question: in mode yolo, or by a rule that names the tool, unless a rule about costs asks."""
         rules, call = self._agent.rules, RuleInput(MAP_TASKS, "spawn", (self._job.profile,))
+        if rules.decide_cost(self._job.cost).decision != "allow":
+            return False
         named = [rule for rule in rules.rules if rule.tool == MAP_TASKS]
         return rules.effective_mode == "yolo" or allowing_rule(named, call) is not None
 

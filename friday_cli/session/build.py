@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.node import KnownAgents
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import trust
 from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
@@ -310,26 +311,34 @@ class _Builder:
         chosen = chosen_before(history.envelopes) if given is None else given
         return SubAgentChoice(self._context.profiles, self._persona, delegation, self._notes, chosen, self._log)
 
-    @property
+    @cached_property
     def _persona(self) -> Profile | None:
-        return self._context.profiles.get(self._options.profile) if self._options.profile else None
+        profile = self._context.profiles.get(self._options.profile) if self._options.profile else None
+        if profile is None or not self._options.keeps_rights:
+            return profile
+        return _without_new_tools(profile, self._history.records["a"].newest_start.tools)
 
     @cached_property
     def factory(self) -> AgentFactory:
         """What builds them."""
         options, context, tools, spill = self._options, self._context, self.tools, self.workspace.overflow.folder
         environment = _environment(context, self.workspace, self._mode, options)
+        found = workspace_found(context, options)
         return AgentFactory(
             shared=self.shared,
             tools=tools,
             prompts=AgentPrompts(tools, environment, context.instructions),
-            root=RootOptions(
-                context.choice, self._persona, self.rules, workspace_found(context, options), options.caller
-            ),
+            root=RootOptions(context.choice, self._persona, self.rules, found, options.caller, options.keeps_rights),
             overflow_folder=spill,
             sub_agents=self.sub_agents,
             driver=Drivers(self.shared, spill, self._around).of,
         )
+
+
+def _without_new_tools(profile: Profile, had: Sequence[str]) -> Profile:
+    """A profile without those of Friday's tools that are not among `had`."""
+    new = TOOLS.names.difference(had)
+    return msgspec.structs.replace(profile, disallowed_tools=(*profile.disallowed_tools, *new))
 
 
 def _host(context: OpenContext, session: str | None) -> CommandHost:

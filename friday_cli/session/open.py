@@ -65,13 +65,14 @@ def _options_as_before(options: Options, record: AgentRecord | None, first: Agen
     if first is not None and first.model.startswith(f"{EXTERNAL}/") and (outside or is_caller(record.model)):
         options = msgspec.structs.replace(options, below=first.profile)
     profile, model = options.profile, options.model
-    if profile is None and record.profile != ROOT:
+    keeps_rights = profile is None and record.profile != ROOT
+    if keeps_rights:
         profile = record.profile
     last = record.model
     if model is None and not last.startswith("scripted/") and not (outside or is_caller(last)):
         # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
-    return msgspec.structs.replace(options, profile=profile, model=model)
+    return msgspec.structs.replace(options, profile=profile, keeps_rights=keeps_rights, model=model)
 
 
 async def _own_session(store: Store, session: str, *, new: bool) -> OwnedSession:

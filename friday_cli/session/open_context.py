@@ -54,6 +54,8 @@ class Options(msgspec.Struct, frozen=True):
     model: str | None = None
     effort: Effort | None = None
     profile: str | None = None
+    keeps_rights: bool = False
+    """Whether `profile` is that of the resumed session, whose main agent gets no more rights than it had."""
     mode: Mode | None = None
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()

@@ -102,6 +102,28 @@ async def test_a_child_of_that_profile_is_not_continued(harness: Harness, rule: 
     assert [status for status, _ in await harness.results(first.id, "a")][1:] == ["denied", "denied"]
 
 
+@pytest.mark.parametrize(("rule", "glob", "words"), [
+    ("delegate_task(estimate>0.50)", "src/**", "max_cost $1.00: the usual cost exceeds the rule delegate_task(estimate>0.50)"),
+    ("read_file(private/**)", "private/**", "private/** matches 3 files that a rule keeps from you"),
+    ("Read(private/**)", "**/*", "**/* matches 3 files that a rule keeps from you"),
+])  # fmt: skip
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+async def test_a_batch_is_held_by_rules_about_costs_and_files(
+    harness: Harness, rule: str, glob: str, words: str, decision: str
+) -> None:
+    project(harness)
+    call = ("map_tasks", {"profile": "coder", "task": "Look at {path}.", "glob": glob, "max_cost": 1})
+    given = rules(decision, rule)
+    flags = {**given.pop("flags", {}), "agents.delegation.batches": True}
+    play = {"a": [does(call), says("done")], "a.*": [says("fine")]}
+    harness.scenario.write_text(json.dumps({"price": {"input": 1.0, "output": 5.0}, "agents": play}))
+    session = await harness.ran(mode="yolo", **given, flags=flags, map_tool=map_tool)
+    ((status, text),) = await harness.results(session.id, "a")
+    asked = decision == "ask" and "estimate" in rule
+    assert status == "error"
+    assert ("no person can be asked here" if asked else words) in text
+
+
 READS: tuple[Call, ...] = (
     ("read_file", {"path": "private/key.txt"}), ("read_file", {"path": "./src/../private/key.txt"}),
     ("read_file", {"path": "{root}/private/key.txt"}), ("read_file", {"path": "link/key.txt"}), ("read_file", {"path": "key-link.txt"}),

@@ -26,6 +26,7 @@ from ..protocol.code_check import CodeCheck
 from ..protocol.events import AnyEvent, MessageAdded, ToolSpec
 from ..protocol.limits import Limits, lowest
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
+from ..protocol.profile_rights import ProfileRights
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt
 from ..protocol.receipt_builder import ReceiptBuilder
@@ -121,6 +122,8 @@ class Agent(msgspec.Struct, eq=False):
     """How deep the agents below it may be nested; the main agent is 0."""
     supervision: Supervision = "unsupervised"
     """Who checks its result."""
+    profile_rights: ProfileRights | None = None
+    """What its profile lets it do; None without one."""
     accept: Callable[[str], str] = lambda text: ""
     """Returns what is wrong with a final answer, "" for nothing."""
     seen: KnownFiles = msgspec.field(default_factory=KnownFiles)

@@ -21,11 +21,13 @@ from ..protocol.events import (
     Rewound,
     RuleAdded,
     RuleRemoved,
+    SkillLoaded,
     ToolFinished,
     ToolStarted,
     TurnFinished,
 )
 from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_refused, without_thinking
+from ..protocol.profile_rights import ProfileRights
 from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
 from .collecting import collecting_later
@@ -70,6 +72,10 @@ class AgentRecord(AgentState):
     another model."""
     prefix: Prefix | None = None
     rules: list[RuleAdded] = msgspec.field(default_factory=list)
+    rights: list[ProfileRights] = msgspec.field(default_factory=list)
+    """What its profile let it do in its runs, each once."""
+    skills: dict[str, SkillLoaded] = msgspec.field(default_factory=dict)
+    """The skills that still restrict it, by name."""
     open: dict[str, ToolStarted] = msgspec.field(default_factory=dict)
     """The running calls, by id."""
     turn_seq: int = 0
@@ -232,6 +238,8 @@ def _start(record: AgentRecord, event: AgentStarted) -> None:
     record.started, record.begun, record.text = record.seen_at, record.seq, ""
     if event.call_id:
         record.calls[event.call_id] = record.seq
+    if event.rights is not None and event.rights not in record.rights:
+        record.rights.append(event.rights)
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
@@ -239,6 +247,8 @@ def _finish(record: AgentRecord, event: AgentFinished) -> None:
         record.path, record.newest_start, event, earlier=record.earlier, background=record.background
     ):
         record.unreported.append(notice)
+    if event.stop_reason != "process":  # a skill that it loaded itself restricts it until it ends
+        record.skills = {name: one for name, one in record.skills.items() if one.how == "preload"}
 
 
 def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
@@ -286,6 +296,11 @@ def _prefix(record: AgentRecord, event: Prefix) -> None:
     record.prefix = event
 
 
+def _skill_loaded(record: AgentRecord, event: SkillLoaded) -> None:
+    if event.tools is not None:
+        record.skills[event.name] = event
+
+
 def _rule_removed(record: AgentRecord, event: RuleRemoved) -> None:
     gone = event.rule, event.decision
     record.rules = [added for added in record.rules if (added.rule, added.decision) != gone]
@@ -317,6 +332,7 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     Rewound: _rewound,
     RuleAdded: lambda record, event: record.rules.append(event),
     RuleRemoved: _rule_removed,
+    SkillLoaded: _skill_loaded,
     InboxMessage: lambda record, event: record.inbox.append(event),
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,

@@ -44,6 +44,8 @@ class Allowlist(msgspec.Struct, frozen=True):
     """A tool that one of them names may run only for calls that these match."""
     skills: tuple[str, ...] | None = None
     """Patterns for the names of the skills that it may see and load; None for those of its parent."""
+    sub_agents: frozenset[str] | None = None
+    """The only profiles that it may start itself; None for those of its profile."""
 
     def has(self, tool: str) -> bool:
         """Whether the tool may be called at all."""

@@ -68,6 +68,10 @@ class Rules:
         """Let the agent call these tools and no others, as far as its parent may."""
         self.allowlist = msgspec.structs.replace(self.allowlist, tools=frozenset(tools))
 
+    def start_only(self, profiles: Iterable[str]) -> None:
+        """Let the agent start sub-agents of these profiles and no others."""
+        self.allowlist = msgspec.structs.replace(self.allowlist, sub_agents=frozenset(profiles))
+
     def in_mode(self, mode: Mode) -> Rules:
         """These rights as they would be if the session had another mode."""
         other = Rules.__new__(Rules)

@@ -20,6 +20,7 @@ from .live_events import TextDelta as TextDelta
 from .live_events import ThinkingDelta as ThinkingDelta
 from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
+from .profile_rights import ProfileRights
 from .receipt import CommandRun, Finding, Receipt, ToolFacts
 from .request_events import AttemptFailed as AttemptFailed
 from .request_events import CacheRefreshed as CacheRefreshed
@@ -95,6 +96,8 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     """The W3C trace context of the program that started the run of a main agent."""
     batch: str = ""
     """The call of `map_tasks` that it does an item for, the caller for `friday map`; older logs have it in `call_id` only."""
+    rights: ProfileRights | None = None
+    """What its profile lets it do; None: it has no profile, or the log is older."""
 
     def __post_init__(self) -> None:
         if not self.batch and OF_ITEM in self.call_id:
@@ -344,6 +347,10 @@ class SkillLoaded(Event, frozen=True, tag="skill_loaded"):
     folder: str = ""
     project: bool = False
     how: Literal["call", "person", "preload"] = "call"
+    tools: tuple[str, ...] | None = None
+    """The only tools while it runs; None: all."""
+    only: tuple[str, ...] = ()
+    """Rules that limit these tools to some calls."""
 
 
 class Notice(Event, frozen=True, tag="notice"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from ..protocol.errors import ToolError
 from ..protocol.forecast import Forecast
 from ..protocol.limits import Limits
 from ..protocol.messages import Usage
+from ..protocol.profile_rights import ProfileRights
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
 from ..protocol.run_result import RESULT_CHARS, RunResult, Status, StopReason
@@ -66,6 +67,8 @@ class SubagentTask(msgspec.Struct, frozen=True):
     """Once it has ended, only the log knows it and what it started, for a parent of very many."""
     with_person: bool = False
     """A person has taken it over from its start."""
+    earlier_rights: Sequence[ProfileRights] = ()
+    """What its profile let it do in earlier runs; it gets no more."""
 
 
 class SpawnEstimate(msgspec.Struct, frozen=True):

@@ -168,6 +168,7 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         result_chars=agent.result_chars,
         forecast=spec.forecast if agent.run == 1 else None,
         traceparent="" if agent.parent else tree.services.traceparent,
+        rights=agent.profile_rights,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

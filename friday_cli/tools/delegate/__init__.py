@@ -48,8 +48,11 @@ class DelegationHost(Protocol):
     async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
         """`specs` with what such delegations usually use."""
 
-    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
-        """Inside, the agent `path` may start `specs`. Raises ToolError if these are too many or too expensive."""
+    def allow_spawn(
+        self, path: str, call_id: str, specs: Sequence[SubagentTask], *, again: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """Inside, the agent `path` may start `specs`; `again`: resume them. Raises ToolError if these are too many or too
+        expensive."""
         ...
 
     async def create_workspace(self, path: str) -> Workspace:
@@ -158,8 +161,9 @@ class _DelegationTools:
             known = self._own_sub_agent(ctx, args.resume)
             if args.isolation:
                 raise ToolError("A resumed sub-agent keeps its folder: isolation cannot be set with resume.")
-            spec = self._spec(args, ctx, profile=known.profile)
-            node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
+            specs = await self._host.with_forecasts(ctx.agent, [self._spec(args, ctx, profile=known.profile)])
+            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs, again=True):
+                node = await self._tree.resumer.resume(args.resume, specs[0], by=ctx.agent)
         else:
             self._refuse_whole_task(ctx.agent, args.task)
             (started,) = await self._start(ctx, [args])
