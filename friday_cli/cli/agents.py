@@ -71,7 +71,7 @@ def list_(
 ) -> None:
     if ctx.invoked_subcommand is not None:
         return
-    live_sessions.show_all(as_json=as_json, everything=everything, here=here)
+    raise typer.Exit(live_sessions.show_all(as_json=as_json, everything=everything, here=here))
 
 
 def answer(

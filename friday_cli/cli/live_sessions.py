@@ -35,9 +35,10 @@ def begin(argv: list[str]) -> int | None:
         if argv[:1] == ["attach"] and len(argv) < 3 and not "".join(words).startswith("-"):
             return attach("".join(words))
         if argv[:1] == ["agents"] and words <= {"--json", "--all", "-a", "--here"}:
-            show_all(as_json="--json" in words, everything=bool(words & {"--all", "-a"}), here="--here" in words)
+            everything, here = bool(words & {"--all", "-a"}), "--here" in words
+            code = show_all(as_json="--json" in words, everything=everything, here=here)
             sys.stdout.flush()
-            return 0
+            return code
     except FridayError as error:
         print(f"friday: {sanitize(str(error))}", file=sys.stderr)
         return error.exit_code
@@ -77,8 +78,8 @@ def _found(prefix: str) -> SessionRow:
     raise UsageError("There is no session yet.", hint=f"Start one: {starts_one()}")
 
 
-def screen(*, everything: bool = False, here: bool = False) -> None:
-    """Show the list until the person quits; a session that is chosen is opened in between."""
+def screen(*, everything: bool = False, here: bool = False) -> int:
+    """Show the list until the person quits; a session that is chosen is opened in between. Returns the exit code."""
     import subprocess
 
     from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
@@ -92,21 +93,21 @@ def screen(*, everything: bool = False, here: bool = False) -> None:
         if app.terminal.title:
             print(OLD_TITLE, end="", flush=True)
         if not chosen:
-            break
+            return app.return_code or 0
         if subprocess.run([sys.executable, "-m", "friday_cli", "attach", chosen], check=False).returncode:
             with suppress(EOFError, KeyboardInterrupt):  # the list would hide what it said
                 input("Press Enter for the list. ")
         first = rows()
 
 
-def show_all(*, as_json: bool, everything: bool, here: bool) -> None:
-    """List the sessions: live in a terminal, else as a table, or as JSON."""
+def show_all(*, as_json: bool, everything: bool, here: bool) -> int:
+    """List the sessions: live in a terminal, else as a table, or as JSON. Returns the exit code."""
     if not as_json and output.on_terminal() and sys.stdin.isatty():
-        screen(everything=everything, here=here)
-        return
+        return screen(everything=everything, here=here)
     rows = read(everything=everything, here=here)
     if output.has_table(rows, as_json=as_json, none=f"no sessions. Start one: {starts_one()}"):
         show(rows)
+    return 0
 
 
 def show(rows: Sequence[FleetRow]) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Literal, Protocol
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -27,6 +30,9 @@ from friday_cli.system.paths import with_tilde
 
 from .notifications import TerminalSignals
 from .widgets.text_field import TextField
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
 
 REFRESH_S, AGED_S = 0.2, 5.0
 """Seconds between two looks for changes, and until the ages of the rows are shown again."""
@@ -110,6 +116,15 @@ class FleetApp(App[str]):
         self._told: set[tuple[str, str]] = set()
         """Questions (session, id) of which the person was notified, or that were open at the beginning."""
 
+    def get_driver_class(self) -> type[Driver]:
+        from .terminal.driver import Listening
+
+        return partial(Listening, on_closed=lambda: self._end(signal.SIGHUP))  # type: ignore[return-value]
+
+    def _end(self, number: int) -> None:
+        """End because of a signal, with its exit code."""
+        self.exit(return_code=128 + number)
+
     def compose(self) -> ComposeResult:
         yield OptionList()
         with VerticalScroll(id="about", can_focus=False):
@@ -126,6 +141,9 @@ class FleetApp(App[str]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(RuntimeError, ValueError):  # not the main thread: a test
+                asyncio.get_running_loop().add_signal_handler(number, self._end, number)
         self.query_one(OptionList).focus()
         if self._all:
             self._show()

@@ -21,7 +21,7 @@ from friday_cli.session.fleet import fleet
 from friday_cli.session.remote import RemoteSession
 from friday_cli.system import session_socket
 from friday_cli.system.paths import store_path
-from tests.frontends.tui.terminal_fixture import Terminal, scripted
+from tests.frontends.tui.terminal_fixture import OFF, ON, Terminal, scripted
 from tests.session.harness import Harness, delegates, does
 
 ASKS = {"a": [does(("bash", {"command": "touch made"})), {"text": "all done"}]}
@@ -149,10 +149,26 @@ def test_the_list_does_not_hide_why_a_session_cannot_be_opened(harness: Harness,
         terminal.until(b"0 agents at work")
         terminal.type(b"\r", until=b"Press Enter for the list.")
         assert f"friday: {tmp_path / 'other'} is not a folder." in terminal.out.decode()
+        os.kill(terminal.pid, signal.SIGTSTP)  # Ctrl+Z and fg, where no screen is shown
+        terminal.until_stopped()
+        os.kill(terminal.pid, signal.SIGCONT)
         terminal.type(b"\r")
         terminal.until(b"0 agents at work", after=b"Press Enter")
         terminal.type(b"q")
         assert terminal.end() == 0
+
+
+def test_the_list_takes_the_terminal_again_after_a_stop_and_leaves_it_clean(harness: Harness) -> None:
+    """What stops a process without asking (SIGSTOP) leaves its screen there; two threads would read the keys afterwards."""
+    with Terminal(harness.project, "agents") as terminal:
+        terminal.until(b"No sessions.")
+        os.kill(terminal.pid, signal.SIGSTOP)
+        terminal.until_stopped()
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.until(ON[0], after=OFF[0])
+        terminal.until(b"No sessions.", after=ON[0])
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.ends_clean(143)
 
 
 def test_what_cannot_be_saved_does_not_work_in_the_background(harness: Harness) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import selectors
+import signal
 import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
@@ -86,6 +87,7 @@ class Listening(linux_driver.LinuxDriver):
 
     def __init__(self, *args: Any, on_closed: Callable[[], object], **more: Any) -> None:
         """`on_closed` is called on the event loop when the terminal is closed."""
+        self._handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
         super().__init__(*args, **more)
         self._on_closed = on_closed
         self._awaited: dict[str, Callable[[str], object]] = {}
@@ -107,12 +109,19 @@ class Listening(linux_driver.LinuxDriver):
         self._watch = self._watch or BlockedWatch(tell=self._show, restore=self._give_back)
 
     def suspend_application_mode(self) -> None:
-        super().suspend_application_mode()
+        self.stop_application_mode()
+        super().close()
         self._lent = True
 
     def resume_application_mode(self) -> None:
         self._lent = False
         super().resume_application_mode()
+
+    def close(self) -> None:
+        """Leave the terminal for good: a process that is stopped and continued later has no screen to show again."""
+        super().close()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
     def write(self, data: str) -> None:
         if not self._lent:
@@ -130,7 +139,7 @@ class Listening(linux_driver.LinuxDriver):
         """Restore the terminal while the event loop is blocked."""
         self._disable_mouse_support()
         self.stop_application_mode()
-        self.close()
+        super().close()  # signals are set on the main thread only
 
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again after a stop. A closed window sends the same signal, with nothing to take; and where nobody
