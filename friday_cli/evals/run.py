@@ -151,6 +151,7 @@ class EvalRun:
                 changed=lambda progress: self._frontend.progress(progress, left),
             )
             for _ in range(1 if self._rescore else TRIES):
+                scheduler.progress.waiting = 0  # these are tried again
                 await scheduler.run(self._works(by_key, caps))
                 if scheduler.reason or not await store.left(job.id):
                     break

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, FridayError, is_process_limit
 
 from .own_programs import find_program
 from .project_search import git_ceiling
@@ -68,4 +68,5 @@ def _run(
             [program, *OPTIONS, *words], cwd=folder, env=env, input=stdin, capture_output=True, check=False
         )
     except OSError as error:
-        raise FridayError(f"git cannot be started: {error.strerror}.") from None
+        said = f"git cannot be started: {error.strerror}."
+        raise FridayError(PROCESS_LIMIT if is_process_limit(error) else said) from None

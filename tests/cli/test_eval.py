@@ -93,6 +93,7 @@ def test_a_trial_that_fails_by_friday_itself_ends_no_other(
     monkeypatch.setattr(Session, "open", fails)
     ran = evaluate(console, model(console, "bad", SOLVES), model(console, "good", SOLVES))
     assert "good  2 of 2" in ran.out, ran
+    assert {int(count) for count in re.findall(r"waiting (\d+)", ran.err)} <= {1, 2}, ran.err
     shown = console.ok("eval", "status", identity(console)).out
     assert (PROCESS_LIMIT if isinstance(error, RuntimeError) else "Friday itself failed: KeyError: 'oh'") in shown
 

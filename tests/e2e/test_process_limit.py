@@ -52,6 +52,24 @@ def test_it_is_said_in_one_line(friday: Friday, count: int) -> None:
     assert done.stdout.startswith(("hi\n", "Commands cannot be started: ")) or SAYS in done.stderr + done.stdout
 
 
+def test_a_server_says_it_where_the_library_makes_a_group_of_the_error(friday: Friday) -> None:
+    program = (
+        "import threading\n"
+        "start = threading.Thread.start\n"
+        "def limited(thread):\n"
+        "    if thread.name.startswith('AnyIO'): raise RuntimeError(\"can't start new thread\")\n"
+        "    start(thread)\n"
+        "threading.Thread.start = limited\n"
+        "import friday_cli.__main__ as started\n"
+        "started.main()"
+    )
+    command = [sys.executable, "-c", program, "mcp", "serve", "-m", "demo"]
+    done = subprocess.run(
+        command, cwd=friday.project, env=friday.env, input="{}\n", capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (1, f"friday: {SAYS}\n")
+
+
 def test_what_was_begun_is_done_and_saved_where_no_more_threads_start(
     friday: Friday, monkeypatch: pytest.MonkeyPatch
 ) -> None:

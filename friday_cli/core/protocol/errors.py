@@ -145,6 +145,8 @@ PROCESS_LIMIT = (
 
 def is_process_limit(error: BaseException) -> bool:
     """Whether the limit of processes and threads is reached, as starting one raises it. Output that is full is a BlockingIOError, too."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_process_limit, error.exceptions))
     refused = isinstance(error, BlockingIOError) and not hasattr(error, "characters_written")
     return refused or "can't start new thread" in str(error)
 

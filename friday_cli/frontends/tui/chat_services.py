@@ -9,7 +9,6 @@ from typing import Literal
 
 from textual.app import App
 
-from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
 
 from .commands.context import NOTHING, SearchList
@@ -61,7 +60,7 @@ class ChatServices:
         await copy(self.app, text)
         self.say_note(f"Copied {len(text):,} characters.")
 
-    def fail(self, error: FridayError) -> None:
+    def fail(self, error: Exception) -> None:
         """End the app with an error, which is printed when the screen is gone."""
         self.failure = error
-        self.app.exit(error.exit_code)
+        self.app.exit()

@@ -123,8 +123,8 @@ class SessionController:
                 await self.fold.start(self.shown, lull_s=LULL_S)
 
     async def switch(self, **changes: Any) -> FridayError | None:
-        """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
-        was open."""
+        """As `open`, but when it fails, also because of a defect, open the old session again and return the error. Raises it when
+        no session was open."""
         if self.session is not None and changes.get("resume") == self.session.id:
             if self.remote is not None:
                 return await self._reopen_there(self.remote, **changes)
@@ -133,11 +133,11 @@ class SessionController:
         was = shown.id if shown and self.state.root else None
         try:
             await self.open(**changes)
-        except FridayError as error:
+        except Exception as error:
             if shown is None:
                 raise
             await self.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
-            return error
+            return _in_words(error)
         return None
 
     async def _reopen_there(self, remote: RemoteSession, **changes: Any) -> FridayError | None:
@@ -191,8 +191,8 @@ class SessionController:
                     continue
             except UsageError:
                 await asyncio.sleep(OWNER_CHECK_S)
-            except FridayError as error:
-                self.told.append(f"The session cannot be resumed here: {error}")
+            except Exception as error:
+                self.told.append(f"The session cannot be resumed here: {_in_words(error)}")
                 self.on_change()
                 return
             else:
@@ -311,6 +311,15 @@ class SessionController:
         if self.session is not None:
             return self.session
         raise self.observer.refusal if self.observer is not None else UsageError("No session is open.")
+
+
+def _in_words(error: Exception) -> FridayError:
+    """An error for a person; a defect is logged."""
+    if isinstance(error, FridayError):
+        return error
+    from friday_cli.diagnostics.log_file import report_defect
+
+    return FridayError(report_defect(error))
 
 
 def _reopening(known: Sequence[Path], changes: Mapping[str, Any]) -> Reopening:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -29,10 +29,8 @@ from friday_cli.system.other_machine import by_ssh, starts_one
 from friday_cli.system.paths import with_tilde
 
 from .notifications import TerminalSignals
+from .terminal.driver import Listening
 from .widgets.text_field import TextField
-
-if TYPE_CHECKING:
-    from textual.driver import Driver
 
 REFRESH_S, AGED_S = 0.2, 5.0
 """Seconds between two looks for changes, and until the ages of the rows are shown again."""
@@ -98,7 +96,7 @@ class FleetApp(App[str]):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, read: Read, actions: FleetActions, *, first: Sequence[FleetRow] = (), chosen: str = "") -> None:
-        super().__init__()
+        super().__init__(partial(Listening, on_closed=partial(self.exit, return_code=129)))  # type: ignore[arg-type]
         self._read, self._actions = read, actions
         self._all = list(first)
         self._rows: list[FleetRow] = []
@@ -115,15 +113,6 @@ class FleetApp(App[str]):
         self.terminal = TerminalSignals(self)
         self._told: set[tuple[str, str]] = set()
         """Questions (session, id) of which the person was notified, or that were open at the beginning."""
-
-    def get_driver_class(self) -> type[Driver]:
-        from .terminal.driver import Listening
-
-        return partial(Listening, on_closed=lambda: self._end(signal.SIGHUP))  # type: ignore[return-value]
-
-    def _end(self, number: int) -> None:
-        """End because of a signal, with its exit code."""
-        self.exit(return_code=128 + number)
 
     def compose(self) -> ComposeResult:
         yield OptionList()
@@ -143,7 +132,7 @@ class FleetApp(App[str]):
         self.animation_level = "none"
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(RuntimeError, ValueError):  # not the main thread: a test
-                asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+                asyncio.get_running_loop().add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.query_one(OptionList).focus()
         if self._all:
             self._show()

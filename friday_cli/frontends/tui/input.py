@@ -214,7 +214,7 @@ class InputController:
             await self._chat.show_welcome(True)
             if self._chat.welcome is not None and self._chat.welcome.takes(self._chat.composer.text):
                 self._chat.composer.clear()  # a key that was pasted before its field was there
-        except FridayError as error:
+        except Exception as error:
             self._services.fail(error)
             return False
         else:

@@ -217,7 +217,10 @@ class SupervisorClient:
             ours.close()
             for reading, _ in pipes:
                 os.close(reading)
-            raise ToolError(f"Commands cannot be started: {error.strerror or error}.") from error
+            gone = isinstance(error, BrokenPipeError)
+            raise ToolError(
+                SUPERVISOR_ENDED if gone else f"Commands cannot be started: {error.strerror or error}."
+            ) from error
         finally:
             theirs.close()
             for _, writing in pipes:

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.errors import PROCESS_LIMIT, ToolError, is_process_limit
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.own_programs import find_program
 from friday_cli.system.project_search import git_ceiling
@@ -164,7 +164,8 @@ class _GitCall:
                 )
             except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no thread to wait for it
                 reason = getattr(error, "strerror", None) or error
-                raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
+                said = f"git cannot be started in {self._cwd}: {reason}."
+                raise ToolError(PROCESS_LIMIT if is_process_limit(error) else said) from None
             if self._early_signal:
                 self._signal(self._early_signal)
             assert process.stdout

@@ -15,6 +15,7 @@ from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.status_bar import StatusLine
 from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.session.open_context import Options
+from friday_cli.session.session import Session
 from friday_cli.system.paths import state_dir
 from tests.frontends.tui.chat import Chat, opened, running
 
@@ -132,3 +133,44 @@ async def test_an_enter_before_the_card_is_there_waits_for_it(tmp_path: Path, mo
     async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path), size=(100, 40)) as chat:
         await chat.press("enter")
         await chat.shows("› What is in this folder?")
+
+
+async def test_a_chat_whose_session_cannot_be_opened_ends_and_keeps_what_was_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also because of a defect: there is nothing to continue, and what is sent would wait for ever."""
+    opens = asyncio.Event()
+
+    async def fails_later(*_: object, **__: object) -> None:
+        await opens.wait()
+        fails()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "open", fails_later)
+        async with opened(tmp_path, ANSWER, ready=False) as chat:
+            await chat.say("a long message", shows="queued: a long message")
+            await chat.type("and more")
+            opens.set()
+            await chat.until(lambda: not chat.app.is_running)
+        assert "broken part" in str(chat.app.services.failure)
+    async with opened(tmp_path, ANSWER) as chat:
+        assert chat.composer.text == "a long message\nand more"
+
+
+async def test_a_session_that_cannot_be_opened_again_because_of_a_defect_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, ANSWER, survives=True) as chat:
+        await chat.ask("Are you there?", shows="Here I am.")
+        known, failed = Session.open, list[object]()
+
+        async def fails_once(*given: Any, **more: Any) -> Session:
+            if not failed:
+                failed.append(given)
+                fails()
+            return await known(*given, **more)
+
+        monkeypatch.setattr(Session, "open", fails_once)
+        await chat.say("/new", shows="Friday itself failed: ValueError: broken part.")
+        await chat.ask("Are you there?")
+        assert chat.frame.count("Here I am.") == 2

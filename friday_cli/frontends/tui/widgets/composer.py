@@ -68,7 +68,8 @@ class Composer(Vertical):
         self.history.keep_draft(self.area.chips.bare(self.area.text))
 
     async def on_unmount(self) -> None:
-        self.history.keep_draft(self._draft)
+        waiting = "\n\n".join(draft.text for draft in self.queue.take_all())
+        self.history.keep_draft("\n".join(text for text in (waiting, self._draft) if text))
         await self._files.close()
 
     @property
