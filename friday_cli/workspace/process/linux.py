@@ -68,11 +68,11 @@ def descendants(top: int) -> Iterator[list[tuple[int, int]]]:
                 if pid in ours or ((pin := pidfd(pid)) < 0 and _HAS_PIDFD):
                     continue
                 found.append((pid, pin))
-                parent, state = _parent(pid)
+                parent, ended = _parent(pid)
                 if parent in ours:
                     ours.add(pid)
                     waiting.append(pid)
-                if parent not in ours or state == "Z":
+                if parent not in ours or ended:
                     _unpin(found.pop()[1])
         yield found
     finally:
@@ -85,14 +85,14 @@ def _unpin(pin: int) -> None:
         os.close(pin)
 
 
-def _parent(pid: int) -> tuple[int, str]:
-    """The parent and the state of a process; (0, "") if it is gone."""
+def _parent(pid: int) -> tuple[int, bool]:
+    """The parent of a process, 0 if it is gone, and whether it has ended: a process lives on when only its first thread has."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        return int(fields[1]), fields[0].decode()
+        return int(fields[1]), fields[0] == b"Z" and int(fields[17]) < 2
     except (OSError, IndexError):
-        return 0, ""
+        return 0, True
 
 
 def children_of(pid: int) -> list[int]:

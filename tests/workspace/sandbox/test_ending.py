@@ -65,7 +65,7 @@ async def test_a_background_command_is_killed(workspace: LocalWorkspace, mark: s
     assert alive(mark) == []
 
 
-@pytest.mark.parametrize("name", ["setsid", "ignores TERM"])
+@pytest.mark.parametrize("name", ["setsid", "ignores TERM", "first thread ends"])
 async def test_when_friday_is_killed_its_commands_end(root: Path, choice: SandboxChoice, mark: str, name: str) -> None:
     await kill_friday(root, escape(name, mark), mark, choice.kind)
 
