@@ -17,13 +17,14 @@ from .project_search import git_ceiling
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "diff.ignoreSubmodules=dirty")
 OPTIONS = ("--no-pager", *(word for setting in _SETTINGS for word in ("-c", setting)))
 """Submodules have settings of their own, so git does not look whether their files have changed."""
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "file",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "LC_ALL": "C",
 }
+"""With these git asks nobody and fetches no object that is missing, which starts programs that the repository names."""
 _PROGRAMS = re.compile(
     r".*\.(?:clean|smudge|process|textconv|command|program|driver|helper|pager|editor|external|gitproxy|uploadpack|receivepack"
     r"|sshcommand|askpass|showsignature|defaultkeycommand|alternaterefscommand|cmd|difffilter)",
@@ -62,7 +63,7 @@ def _run(
     program = find_program("git", None, (folder,))
     if program is None:
         raise FridayError("git was not found.", hint="Install git; `friday doctor` says which programs are not used.")
-    env = {**os.environ, **git_ceiling(folder), **_ENVIRONMENT, **(env or {})}
+    env = {**os.environ, **git_ceiling(folder), **ENVIRONMENT, **(env or {})}
     try:
         return subprocess.run(
             [program, *OPTIONS, *words], cwd=folder, env=env, input=stdin, capture_output=True, check=False

@@ -13,6 +13,7 @@ import pytest
 from friday_cli.frontends.tui.state.file_index import SHOWN, FileIndex, FileMatches
 from friday_cli.frontends.tui.widgets.completion_popup import Completion, Popup
 from tests.frontends.tui.chat import opened
+from tests.workspace.worktrees.repo_fixture import commit, git, repository
 
 
 async def last(files: FileIndex, query: str) -> list[str]:
@@ -71,6 +72,49 @@ async def test_without_ripgrep_git_or_a_walk_tells_the_same(
     found = await matches(root, "", *(f"deep{n}/x.py" for n in range(150)), "top\n.py", "top.py")
     assert found[0] == "top.py"
     assert len(found) == 151
+
+
+LAZY = """[core]
+	repositoryFormatVersion = 1
+	sparseCheckout = true
+	fsmonitor = touch {mark}
+	sshCommand = touch {mark}
+[extensions]
+	partialClone = origin
+[protocol]
+	allow = always
+[protocol "ext"]
+	allow = always
+[remote "origin"]
+	url = {url}
+	promisor = true
+	uploadPack = touch {mark};
+"""
+
+
+@pytest.mark.usefixtures("programs_in_temporary_folders")
+@pytest.mark.parametrize("url", ["/none", "file:///none", "ssh://none/x", "ext::touch {mark}"])
+async def test_names_are_listed_without_a_program_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """git reads the rules of a folder that is not checked out from an object, and would fetch it where it is missing."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rg").symlink_to("/bin/false")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    root, mark = repository(tmp_path / "root"), tmp_path / "mark"
+    (root / "d").mkdir()
+    (root / "d/.gitignore").write_text("*.log\n")
+    commit(root)
+    missing = git(root, "rev-parse", "HEAD:d/.gitignore").strip()
+    git(root, "update-index", "--skip-worktree", "d/.gitignore")
+    (root / "d/.gitignore").unlink()
+    (root / ".git/objects" / missing[:2] / missing[2:]).unlink()
+    (root / "d/new.txt").touch()
+    (root / ".git/config").write_text(LAZY.format(mark=mark, url=url.format(mark=mark)))
+    async with opened(root, {"a": []}) as chat:
+        await chat.type("see @new")
+        await chat.until(lambda: "d/new.txt" in chat.frame and "still listing" not in chat.frame)
+    assert not mark.exists()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from friday_cli.core.protocol.background_tasks import BackgroundTasks
 from friday_cli.core.text.known_keys import without_keys
+from friday_cli.system.git_command import ENVIRONMENT
 from friday_cli.system.own_programs import find_program
 
 RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
@@ -212,7 +213,7 @@ async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[l
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=without_keys(os.environ),
+            env={**without_keys(os.environ), **ENVIRONMENT, "GIT_ALLOW_PROTOCOL": "none"},
         )
     except OSError as error:
         raise _ListingFailed from error
