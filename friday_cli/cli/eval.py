@@ -182,7 +182,7 @@ async def _status(name: str) -> None:
             state = "running" if store.runs(batch.id) else batch.state
             suite, arms = Path(batch.job.items).name, ", ".join(EvalOptions.of(batch.job).arms)
             done = f"{counts.done:,} of {counts.total:,}"
-            rows.append((batch.id, when(batch.updated, short=True), state, suite, arms, done, spent(batch) or "$0.00"))
+            rows.append((batch.id, when(batch.updated, short=True), state, suite, arms, done, spent(batch) or "n/a"))
         if rows:
             show_table(("ID", "CHANGED", "STATE", "SUITE", "ARMS", "DONE", "SPENT"), rows, right=("DONE", "SPENT"))
         else:

@@ -68,12 +68,11 @@ def read(path: Path) -> Baseline:
 
 def judge(found: EvalResults, gate: Gate) -> tuple[int, list[str]]:
     """The exit code of a job, and what is to be said about it."""
-    if gate.against is None and gate.min_pass is None:
-        return 0, []
+    gated = gate.against is not None or gate.min_pass is not None
     missing = sum(row.record is None for row in found.rows) / max(1, len(found.rows))
-    if missing > gate.max_errors:
-        text = f"{100 * missing:.0f} % of the trials have no result (--max-errors allows {100 * gate.max_errors:.0f} %): this eval decides nothing"
-        return CANNOT_TELL, [text]
+    if missing == 1 or (gated and missing > gate.max_errors):
+        allowed = f" (--max-errors allows {100 * gate.max_errors:.0f} %)" if gated else ""
+        return CANNOT_TELL, [f"{100 * missing:.0f} % of the trials have no result{allowed}: this eval decides nothing"]
     said = [*_against(found, gate), *_min_pass(found, gate)]
     codes = [code for code, _ in said]
     code = 1 if 1 in codes else CANNOT_TELL if CANNOT_TELL in codes and not gate.lenient else 0

@@ -9,7 +9,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.map.caps import dollars
 from friday_cli.view.reports.html import escape, html_page, table
 
-from .report import NUMBERS, TITLES, arm_cells, head, remarks, short_reason
+from .report import NUMBERS, TITLES, arm_cells, head, money, remarks, short_reason
 from .results import EvalResults, PairResult
 
 WIDTH, LEFT, ROW = 1000, 320, 26
@@ -33,7 +33,8 @@ def _body(found: EvalResults) -> Iterator[str]:
     yield f"</ul></section>\n<section><h2>Cost and passed trials</h2>\n{_scatter(found)}</section>\n"
     rows = []
     for row in found.rows:
-        cost, session = (dollars(row.record.work.cost), row.record.work.session) if row.record else ("", row.agent)
+        work = row.record.work if row.record else None
+        cost, session = (money(work.cost, work.tokens), work.session) if work else ("", row.agent)
         rows.append((row.task, row.arm, str(row.trial), row.outcome, cost, short_reason(row), session[:8]))
     titles = ("Task", "Arm", "Trial", "Outcome", "Cost", "Why", "Session")
     yield f"<section><h2>Trials</h2>\n{table(titles, rows, numbers=('Trial', 'Cost'))}"

@@ -19,8 +19,13 @@ from .statistics import FEWEST
 TITLES = ("ARM", "PASSED", "95 %", "ALL TRIALS", "COST", "PER PASS", "TOKENS", "TIME", "DENIED", "WARNINGS")
 NUMBERS = TITLES[1:]
 SHOWN = 10
-"""Trials with an error that a report names."""
+"""Errors that a report names, and trials that changed what steers their check."""
 LINE = 200
+
+
+def money(cost: float, tokens: int) -> str:
+    """US dollars, `n/a` for work whose model has no price."""
+    return dollars(cost) if cost or not tokens else "n/a"
 
 
 def arm_cells(arm: ArmResult) -> tuple[str, ...]:
@@ -32,8 +37,8 @@ def arm_cells(arm: ArmResult) -> tuple[str, ...]:
         f"{arm.passed} of {arm.trials}",
         f"{100 * rate.low:.0f} to {100 * rate.high:.0f} %" if known else "too few tasks",
         f"{100 * arm.pass_k:.0f} %" if arm.k else "-",
-        dollars(arm.cost),
-        "-" if each is None else dollars(each),
+        money(arm.cost, arm.tokens),
+        "-" if each is None else money(each, arm.tokens),
         f"{arm.tokens:,}",
         seconds(arm.seconds),
         f"{arm.denied:,}",
@@ -46,8 +51,9 @@ def head(found: EvalResults) -> str:
     size = (
         f"{pluralize(found.tasks, 'task')} x {pluralize(len(found.arms), 'arm')} x {pluralize(found.trials, 'trial')}"
     )
-    money = dollars(found.spent) + (f" of {dollars(found.cap)}" if found.cap is not None else "")
-    return f"eval {found.id}: {found.suite}, {size}; {money} spent"
+    if found.cap is not None:
+        return f"eval {found.id}: {found.suite}, {size}; {dollars(found.spent)} of {dollars(found.cap)} spent"
+    return f"eval {found.id}: {found.suite}, {size}"
 
 
 def remarks(found: EvalResults) -> Iterator[str]:
@@ -69,8 +75,12 @@ def remarks(found: EvalResults) -> Iterator[str]:
     bad = [row for row in found.rows if row.outcome == "error"]
     if bad:
         yield f"{pluralize(len(bad), 'trial')} ended through no fault of an agent and {'counts' if len(bad) == 1 else 'count'} for none:"
-    for row in bad[:SHOWN]:
-        yield f"  {row.label}: {sanitize_line(row.error, LINE)}"
+    alike: dict[str, list[TrialRow]] = {}
+    for row in bad:
+        alike.setdefault(row.error.removeprefix(f"{row.task}: "), []).append(row)
+    for error, (first, *others) in list(alike.items())[:SHOWN]:
+        more = f" and {len(others):,} more" if others else ""
+        yield f"  {first.label}{more}: {sanitize_line(error, LINE)}"
     if missing := sum(row.outcome == "not run" for row in found.rows):
         yield f"{pluralize(missing, 'trial')} not run yet: friday eval retry {found.id}"
 

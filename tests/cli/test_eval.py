@@ -136,8 +136,8 @@ def test_a_check_that_changes_costs_nothing(console: Console) -> None:
     ("change", "turns", "code", "said"),
     [
         ({}, [{"fail": {"kind": "auth", "message": "bad key"}}], 75, "the service: "),
-        ({"setup": "exit 7"}, SOLVES, 0, "the setup ended with exit code 7"),
-        ({"check": ["no-such-program"]}, SOLVES, 0, "`no-such-program` cannot be started here"),
+        ({"setup": "exit 7"}, SOLVES, 6, "the setup ended with exit code 7"),
+        ({"check": ["no-such-program"]}, SOLVES, 6, "`no-such-program` cannot be started here"),
     ],
 )
 def test_failures_of_the_harness_are_never_the_agents(
@@ -147,6 +147,22 @@ def test_failures_of_the_harness_are_never_the_agents(
     ran = evaluate(console, model(console, "arm", turns))
     assert (ran.code, said in ran.out) == (code, True), ran
     assert ("0 of 0" in ran.out, "counts for none" in ran.out) == (True, True)
+
+
+def test_equal_errors_are_one_line_with_their_number(console: Console) -> None:
+    suite(console, 3, setup="exit 7")
+    ran = evaluate(console, model(console, "arm", SOLVES))
+    assert "100 % of the trials have no result: this eval decides nothing" in ran.err
+    assert "3 trials ended through no fault of an agent" in ran.out
+    (line,) = [line for line in ran.out.splitlines() if "exit code 7" in line]
+    assert re.match(r"  t\d, arm, trial 1 and 2 more: ", line), line
+
+
+def test_work_without_a_price_costs_an_unknown_sum(console: Console) -> None:
+    suite(console, 1)
+    shown = evaluate(console, model(console, "arm", SOLVES)).out + console.ok("eval", "status").out
+    page = console.ok("eval", "report", identity(console), "-f", "html").out
+    assert ("$0.00" in shown + page, shown.count("n/a"), page.count(">n/a<")) == (False, 3, 3), shown
 
 
 def test_why_a_trial_failed_is_one_line_and_whole_on_the_page(console: Console) -> None:
