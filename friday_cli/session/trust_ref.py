@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.extensions import instructions, trust
+from friday_cli.system.temporary_folder import TemporaryFolder
 from friday_cli.workspace.worktrees.git import Git
 
 _FOLDERS = (".friday/", ".claude/", ".agents/")
@@ -25,13 +25,13 @@ class TrustedCommit:
     and all Markdown files, which instructions may import. `folder` is what the folder of the session is there; `commit` is
     the full id. `close` deletes the files."""
 
-    def __init__(self, held: tempfile.TemporaryDirectory[str], folder: Path, commit: str) -> None:
+    def __init__(self, held: TemporaryFolder, folder: Path, commit: str) -> None:
         self._held = held
         self.folder = folder
         self.commit = commit
 
     def close(self) -> None:
-        self._held.cleanup()
+        self._held.close()
 
 
 async def take(cwd: Path, ref: str, env: Mapping[str, str]) -> TrustedCommit:
@@ -50,9 +50,9 @@ async def take(cwd: Path, ref: str, env: Mapping[str, str]) -> TrustedCommit:
             f"--trust-ref: {ref!r} is not a commit in {root}: {error.message}",
             hint="In CI fetch it first, for instance with `fetch-depth: 0`.",
         ) from None
-    held = tempfile.TemporaryDirectory(prefix="friday-ref-")
+    held = TemporaryFolder()
     inside = await asyncio.to_thread(lambda: cwd.resolve().relative_to(root))
-    folder = await asyncio.to_thread(_write, held.name, inside, wanted, contents)
+    folder = await asyncio.to_thread(_write, held.path, inside, wanted, contents)
     return TrustedCommit(held, folder, commit)
 
 

@@ -7,7 +7,10 @@ import codecs
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from friday_cli.system.temporary_folder import TemporaryFolder
 
 HEAD, TAIL = 10_000, 20_000
 """Bytes of a command's output that are kept in memory and returned to a model."""
@@ -23,23 +26,22 @@ class OverflowFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self.path = Path(os.path.realpath(folder)) if folder is not None else None
-        self._temporary: Path | None = None
+        self._temporary: TemporaryFolder | None = None
 
     def folder(self) -> Path:
         """Create the folder (mode 0700) if needed and return it. Raises OSError."""
         if self.path is None:
-            import tempfile  # most outputs fit into memory
+            from friday_cli.system.temporary_folder import TemporaryFolder  # most outputs fit into memory
 
-            self.path = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
+            self._temporary = TemporaryFolder()
+            self.path = Path(self._temporary.path)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.path
 
     def close(self) -> None:
         """Remove the folder if it is a temporary one."""
         if self._temporary is not None:
-            import shutil
-
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.close()
 
 
 class HeadTailBuffer:

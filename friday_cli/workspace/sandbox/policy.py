@@ -21,6 +21,8 @@ from .home import hidden_paths, possible_paths, readable_paths
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
 
 if TYPE_CHECKING:
+    from friday_cli.system.temporary_folder import TemporaryFolder
+
     from .plan import SandboxPlan
 
 _TEMPORARY = ("/tmp", "/var/tmp")
@@ -58,7 +60,7 @@ class SandboxPolicy:
         self._refused = denied = absolute_paths(environ, settings.read_deny)
         wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, settings.read)) if self._home else ()
         self._show = tuple(path for path in wanted if not any(inside(path, top) for top in denied))
-        self._tmp: dict[bool, str] = {}
+        self._tmp: dict[bool, TemporaryFolder] = {}
         self._secrets: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
         self._creating = threading.Lock()
         self._mount_points: set[str] = set()
@@ -153,19 +155,27 @@ class SandboxPolicy:
 
     def _temporary(self, *, read_only: bool = False) -> str:
         with self._creating:
+            if not self._tmp:
+                threading.Thread(target=_remove_left, name="friday-left", daemon=True).start()
             if read_only not in self._tmp:
-                import tempfile  # a session without commands needs none
+                from friday_cli.system.temporary_folder import TemporaryFolder  # a session without commands needs none
 
-                self._tmp[read_only] = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
-            return self._tmp[read_only]
+                self._tmp[read_only] = TemporaryFolder()
+            return self._tmp[read_only].path
 
     def close(self) -> None:
         """Remove the temp folders and the empty folders that were created as mount points."""
         for path in self._mount_points:
             with contextlib.suppress(OSError):  # not empty any longer
                 os.rmdir(path)
-        for path in self._tmp.values():
-            import shutil
-
-            shutil.rmtree(path, ignore_errors=True)
+        for folder in self._tmp.values():
+            folder.close()
         self._mount_points, self._tmp = set(), {}
+
+
+def _remove_left() -> None:
+    """Remove what killed processes left."""
+    from friday_cli.system import temporary_folder
+
+    with contextlib.suppress(OSError):
+        temporary_folder.remove_left()

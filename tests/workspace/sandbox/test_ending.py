@@ -70,6 +70,24 @@ async def test_when_friday_is_killed_its_commands_end(root: Path, choice: Sandbo
     await kill_friday(root, escape(name, mark), mark, choice.kind)
 
 
+async def test_the_first_command_removes_the_temporary_folder_of_a_killed_process(
+    workspace: LocalWorkspace,
+    root: Path,
+    choice: SandboxChoice,
+    mark: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    await kill_friday(root, escape("setsid", mark), mark, choice.kind)
+    (left,) = [tmp_path / name for name in os.listdir(tmp_path) if name.startswith("friday-run-")]
+    await run(workspace, "true")
+    async with asyncio.timeout(60):
+        while os.path.exists(left):  # noqa: ASYNC110, ASYNC240 - a thread removes it
+            await asyncio.sleep(0.01)
+
+
 def supervisor_of(mark: str) -> int:
     parents = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in alive(mark)}
     (found,) = [pid for pid in parents if b"process.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
