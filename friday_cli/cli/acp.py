@@ -17,8 +17,9 @@ HELP = """Friday as the agent of an editor (Zed, JetBrains, Neovim).
 
 Speaks the Agent Client Protocol on standard input and output.
 
-For the settings of Zed, JetBrains, Neovim and others: the command is `friday`, its argument is `acp`. The editor shows the tree of
-sub-agents, asks the questions, and stops what you stop; docs/acp.md has an example."""
+For the settings of Zed, JetBrains, Neovim and others: the command is `friday`, its argument is `acp`. In Zed's settings.json that is an
+entry of "agent_servers" with "command": "friday" and "args": ["acp"]. The editor shows the tree of sub-agents, asks the questions, and
+stops what you stop."""
 
 
 def register(app: typer.Typer, _: str) -> None:

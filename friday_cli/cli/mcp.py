@@ -163,7 +163,7 @@ def add(
     friday mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
     friday mcp add github https://example.org/mcp -H 'Authorization: Bearer KEY'
 
-    A value can name an environment variable instead (docs/mcp.md), which keeps secrets out of the file.
+    A value can name an environment variable instead, as in -H 'Authorization: Bearer ${KEY}', which keeps secrets out of the file.
     """
     entry: dict[str, Any] = {}
     if words[0].startswith(("http://", "https://")):

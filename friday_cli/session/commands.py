@@ -55,7 +55,7 @@ class Say(Command[list[str]], frozen=True, tag="say"):
 
 
 class Tell(Command[None], frozen=True, tag="tell"):
-    """Send a message to a sub-agent; one that has ended resumes with it. Raises UsageError if it cannot, BudgetSpent if it needs
+    """Send a message to an agent; one that has ended resumes with it. Raises UsageError if it cannot, BudgetSpent if it needs
     more tokens."""
 
     path: str

@@ -9,6 +9,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.limits import Limits
 
 from . import commands as c
+from .attachments import PromptText
 
 if TYPE_CHECKING:
     from friday_cli.agents.code_checks import CodeChecks
@@ -44,7 +45,9 @@ async def _say(session: Session, say: c.Say) -> list[str]:
 
 
 async def _tell(session: Session, tell: c.Tell) -> None:
-    if any(run.agent == tell.path for run in session.running(tell.path)):
+    if tell.path == "a":
+        await _say(session, c.Say(PromptText(tell.text)))
+    elif any(run.agent == tell.path for run in session.running(tell.path)):
         await session.send(tell.path, tell.text)
     else:
         await session.start_agent(tell.path, tell.text, limits=Limits(tokens=tell.max_tokens))

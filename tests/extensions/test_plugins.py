@@ -248,6 +248,15 @@ def test_what_was_added_is_used_until_a_file_changes(tmp_path: Path, home: Path)
     assert profiles.load().problems == ()
 
 
+def test_a_plugins_profile_in_the_place_of_a_built_in_is_announced_as_the_plugins(tmp_path: Path, home: Path) -> None:
+    files, _ = install.hashed(
+        write(tmp_path / "source", CLAUDE | {"agents/checker.md": AGENT.replace("checker", "coder")})
+    )
+    install.add("helper", "here", files)
+    (announced,) = [line for line in profiles.load().announcements if "replaces" in line]
+    assert announced.endswith("agents/checker.md of the plugin helper replaces the built-in profile coder.")
+
+
 @pytest.mark.parametrize("place", [".friday/plugins", ".agents/plugins"])
 def test_plugins_of_a_project_are_part_of_the_trust_question(tmp_path: Path, home: Path, place: str) -> None:
     project = tmp_path / "project"

@@ -37,6 +37,15 @@ async def test_a_run_is_named_by_its_agent_and_number(harness: Harness) -> None:
         assert [(end.run, end.result) for end in ends] == [(1, "one"), (2, "two")]
 
 
+async def test_a_message_to_the_main_agent_that_has_ended_starts_it_again(harness: Harness) -> None:
+    harness.scenario.write_text(msgspec.json.encode({"agents": {"a": [{"text": "one"}, {"text": "two"}]}}).decode())
+    async with harness.session() as session:
+        session.start("go")
+        await session.result(RunName("a", 1))
+        await session.do(c.Tell("a", "and then?"))
+        assert (await session.result(RunName("a", 2))).text == "two"
+
+
 COMMANDS: list[tuple[c.Command[Any], object]] = [
     (c.SetMode("plan"), None),
     (c.ListRules(), [parse_rule("bash(ls *)", "allow", source="command line")]),

@@ -46,7 +46,7 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
         found.add_commands(folder / part)
     for part in ("plugin", "plugins"):
         for path in sorted((folder / part).glob("*.[jt]s")):
-            found.leave(path, "a plugin is code of OpenCode; write its checks as hooks (docs/hooks.md).")
+            found.leave(path, "a plugin is code of OpenCode; write its checks as hooks (`friday hooks --help`).")
     found.instructions = text_file(folder / "AGENTS.md")
     return found
 

@@ -116,6 +116,7 @@ def load(
     if project is not None and project.ok:
         search.project(project)
     if (home := home_folder(env)) is not None:
+        search.whose = "your home folder"
         search.folder(home / ".agents/agents", "claude")
     search.plugins(project)
     search.folder(shipped_folder(), "shipped")
@@ -185,6 +186,8 @@ class _ProfileSearch:
         self.hidden: list[Profile] = []
         self.problems: list[FileError] = []
         self.announcements: list[str] = []
+        self.whose = "the project"
+        """Who brings the files that are added, for people."""
 
     def folder(self, folder: Path, origin: Origin) -> None:
         try:
@@ -216,6 +219,7 @@ class _ProfileSearch:
         """Add the profiles of plugins, and the problems of plugins."""
         found = find_plugins(project, self._env)
         for plugin in found.found if found else ():
+            self.whose = f"the plugin {plugin.name}"
             cache = ParseCache(plugin.root, 0, self._env)
             for names, origin in ((plugin.profiles, "project"), (plugin.agents, "claude")):
                 for name in names:
@@ -257,7 +261,7 @@ class _ProfileSearch:
         before = self.found.setdefault(profile.name, profile)
         if before is profile:
             if origin in ("project", "claude") and profile.name in SHIPPED_NAMES:
-                self.announcements.append(f"{path} of the project replaces the built-in profile {profile.name}.")
+                self.announcements.append(f"{path} of {self.whose} replaces the built-in profile {profile.name}.")
             return
         self.hidden.append(profile)
         if Path(before.path).parent == path.parent:

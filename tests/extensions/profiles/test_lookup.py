@@ -125,6 +125,10 @@ class TestOrder:
         (announced,) = profiles.load(project=project(tmp_path)).announcements
         assert announced == f"{path} of the project replaces the built-in profile {name}."
 
+    def test_one_of_the_home_folder_in_the_place_of_a_built_in_is_announced(self, home: Path) -> None:
+        path = write(home / ".agents/agents/a.md", "coder")
+        assert profiles.load().announcements == (f"{path} of your home folder replaces the built-in profile coder.",)
+
     def test_without_trust_nothing_of_the_project_counts(self, tmp_path: Path) -> None:
         for place in (".friday/profiles/a.md", "profiles/b.md", ".claude/agents/c.md"):
             write(tmp_path / "repo" / place, "evil-" + place[-4])
