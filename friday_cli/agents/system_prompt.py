@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.plan import INSTEAD
 from friday_cli.core.protocol.provider import ENVIRONMENT
-from friday_cli.core.protocol.tool_info import ASK_USER, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.core.tool_catalog import SEARCH_PROFILES, TOOLS
@@ -23,8 +24,7 @@ CONTEXT_LABEL = "[Context from parent agent]"
 MODE_DESCRIPTIONS = {
     "ask": "reading inside the folder runs; changes, commands and the network wait for a person's approval",
     "edits": "reading and file changes inside the folder run; commands and the network wait for a person's approval",
-    "plan": "look, think and answer; nothing that changes anything runs, so hand in a plan with "
-    f"{ASK_USER} instead of the change",
+    "plan": f"look, think and answer; nothing that changes anything runs{INSTEAD}",
     "auto": "file changes and sandboxed commands run; the rest waits for a person's approval",
     "yolo": "everything runs without approval, except what is always refused",
 }

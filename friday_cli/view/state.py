@@ -16,6 +16,7 @@ from friday_cli.core.protocol.agent_path import parent_of
 from friday_cli.core.protocol.events import LIVE, Envelope
 from friday_cli.core.protocol.format import how_it_ended
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
+from friday_cli.core.protocol.plan import INSTEAD
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.skill_marks import folded_skills
 
@@ -208,7 +209,7 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     text = message.text.removeprefix(NOTE).lstrip() if message.source == "harness" else message.text
     if message.role == "user" and message.source == "person":
         notes, text = split_notes(message)
-        agent.transcript += [NoteItem(note, "info", at) for note in notes]
+        agent.transcript += [NoteItem(note.replace(INSTEAD, ""), "info", at) for note in notes]
     if text or thinking or images:
         text = folded_skills(text) if message.role == "user" else text
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from .tool_info import ASK_USER
+
 PLAN_MODES: dict[str, Literal["edits", "ask"]] = {
     "Do it; change files without asking (mode edits)": "edits",
     "Do it; ask about each change (mode ask)": "ask",
@@ -16,5 +18,7 @@ PLAN_CHOICES = tuple(PLAN_MODES)
 model handed in, whatever choices another question has."""
 APPROVED = "The user approved the plan."
 """How the result of a call begins whose plan is to be done."""
+INSTEAD = f", so hand in a plan with {ASK_USER} instead of the change"
+"""What a model is told of the mode, and a person is not."""
 MAX_PLAN = 20_000
 """Characters of a plan."""

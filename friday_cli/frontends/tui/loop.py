@@ -130,7 +130,7 @@ class PromptLoop:
             typed = plan.command or plan.text
             # what the command wrote names no file, resource or host
             said = PromptText(f"{text}\n\n[{name} of /loop]{ran}", typed)
-            await self._chat.say(said, task=f"[{name}] {typed}")
+            await self._chat.say(said, task=f"[{name}] {'until ' if plan.command else ''}{typed}")
             await self._idle(run + 1)
             end = self._chat.state.root.end if self._chat.state.root is not None else None
             if end is not None and end.stop_reason != "done":

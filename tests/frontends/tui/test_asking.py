@@ -272,6 +272,23 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
         assert not chat.state.rules
 
 
+async def test_a_yes_right_after_the_key_that_goes_to_the_question_is_not_for_the_prompt(
+    tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = {"a": [delegates("first task", profile="coder"), {"text": "All done."}], "a.1": ONE["a"]}
+    async with opened(tmp_path, agents, size=(130, 40)) as chat:
+        panel = await asked(chat, say="go")
+        await chat.press("ctrl+t", "home", "down", shows="a answers")
+        with monkeypatch.context() as patch:
+            patch.setattr(approval_panel, "GRACE_S", 1e6)
+            await chat.press("a", "y")
+        assert (chat.composer.text, panel.has_focus, len(chat.state.asks)) == ("", True, 1)
+        panel.grace.until = 0.0
+        await chat.press("y")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+
+
 async def test_no_key_answers_a_question_that_is_not_on_the_screen_yet(
     tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,6 +448,8 @@ async def test_on_a_low_screen_yes_waits_until_the_end_was_scrolled_to(tmp_path:
     async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "Finished."}]}, size=(60, 11)) as chat:
         await asked(chat, say="go")
         await chat.shows("See all of it first: PgDn shows the end")
+        await chat.press("tab", shows="See all of it first: Ctrl+Y PgDn shows the end")  # there it scrolls the chat
+        await chat.press("ctrl+y", shows="See all of it first: PgDn shows the end")
         end = "│ echo three > out.txt"
         assert end not in chat.frame
         while "See all of it" in chat.frame:

@@ -218,3 +218,15 @@ async def test_the_head_of_a_childs_transcript_has_its_warnings_and_its_receipt(
         await chat.pilot.click(ChildHeader)
         await chat.until(lambda: content()[-1] == "▸ tools: task_result")
         assert chat.side.log_view.size.height >= 5
+
+
+async def test_the_head_of_a_childs_transcript_has_its_task_only_where_that_is_scrolled_away(tmp_path: Path) -> None:
+    long = [{"text": "\n\n".join(f"row {number}" for number in range(60))}]
+    agents = {"a": [delegates("short", "long"), {"text": "Done."}], "a.1": [{"text": "Seen."}], "a.2": long}
+    async with opened(tmp_path, agents, size=(100, 30)) as chat:
+        await chat.ask("go")
+        await chat.press("ctrl+t", "home", "down", "enter", "enter")
+        await chat.until(lambda: chat.side.has_class("full") and "Seen." in chat.frame)
+        await chat.until(lambda: chat.frame.count("short") == 1)
+        await chat.press("escape", "escape", "ctrl+t", "home", "down", "down", "enter", "enter")
+        await chat.until(lambda: chat.side.has_class("full") and "row 59" in chat.frame and "long" in chat.frame)

@@ -47,7 +47,7 @@ async def test_rounds_until_a_command_succeeds(tmp_path: Path) -> None:
     assert ["exit code: 1" in text for text in texts] == [True, True]
     assert "[round 2 of 20 of /loop]" in texts[1]
     (row,) = await lists.sessions()
-    assert row.title.startswith("test -f ")
+    assert row.title.startswith("until test -f ")
 
 
 @pytest.mark.usefixtures("sandbox_kind")

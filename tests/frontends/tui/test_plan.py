@@ -17,6 +17,14 @@ PLAN = "# The plan\n\n1. Make **out.txt**\n2. Read it"
 WRITES = does("write_file", path="out.txt", content="made\n")
 
 
+async def test_a_person_is_not_told_what_the_model_is_to_do(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "Seen."}]}) as chat:
+        await chat.say("/plan")
+        await chat.ask("look", shows="Seen.")
+        chat.has("The permission mode is now plan: look, think and answer;", "nothing that changes anything runs.")
+        assert "hand in a plan" not in chat.frame
+
+
 async def handed_in(chat: Chat) -> None:
     await chat.say("/plan")
     await asked(chat, say="plan it")

@@ -42,7 +42,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         await two(chat)
         await chat.press("escape", "escape")
         await chat.until(lambda: asks(chat) and "Go back to before which message?" in chat.frame)
-        chat.has("Stay here")
+        chat.has("Stay here", "Nothing is changed.")
         await chat.press("enter")  # what a finger does by itself changes nothing
         await chat.until(lambda: not asks(chat))
         assert said(chat) == ["make one", "make two"]

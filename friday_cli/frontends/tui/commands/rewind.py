@@ -179,6 +179,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
     if not rows:
         raise UsageError("There is no message to rewind to yet.")
     rows.append(("", "Stay here"))
+    about[""] = "Nothing is changed."
     return await chat.choose("Go back to before which message?", rows, at=len(rows) - 1, about=about) or ""
 
 

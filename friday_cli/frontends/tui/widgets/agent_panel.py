@@ -118,7 +118,9 @@ class AgentPanel(Vertical):
     def _update_header(self) -> None:
         if (agent := self.context.state.agents.get(self.child)) is not None:
             header = self.query_one(ChildHeader)
-            header.show(self.context, agent, self.size.width - 3, full=self.has_class("full"))
+            log = self.log_view
+            whole = log.blocks.path == self.child and log.size.height > 0 and log.max_scroll_y == 0
+            header.show(self.context, agent, self.size.width - 3, full=self.has_class("full"), whole=whole)
 
     def close_child(self) -> None:
         """Show the tree alone."""
@@ -275,10 +277,11 @@ class ChildHeader(Static):
     """Whether the user unfolded or folded the receipt by a click."""
     _again: Callable[[], None] | None = None
 
-    def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool) -> None:
-        """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both)."""
+    def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool, whole: bool) -> None:
+        """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both). `whole`: all of
+        its transcript is on the screen, which begins with the task."""
         self._unfolded = full if self._chosen is None else self._chosen
-        self._again = partial(self.show, context, agent, width, full=full)
+        self._again = partial(self.show, context, agent, width, full=full, whole=whole)
         styles, renderer = context.renderer.styles, context.renderer
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=styles.accent)
@@ -293,10 +296,8 @@ class ChildHeader(Static):
         task = [strip.text for strip in renderer.wrap(Text(sanitize_line(sanitize(agent.task), 300)), width)] or [""]
         if fits and len(task) > 2:
             task = [task[0], f"{task[1]}…"]
-        rows = [
-            Text(row, style=styles.dim)
-            for row in (task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0], usage])
-        ]
+        told = task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0]]
+        rows = [Text(row, style=styles.dim) for row in (*(() if whole else told), *(() if fits else (usage,)))]
         queued = [message.text for message in agent.queued if message.source == "person"]
         if queued and not agent.ended:
             rows.insert(0, Text(f"» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent))

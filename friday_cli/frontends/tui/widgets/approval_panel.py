@@ -122,6 +122,8 @@ class Approval(Vertical, can_focus=True):
         """The keys of what is asked now beside those of its choices."""
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
+        self._wanted = False
+        """Whether the user came here by a key for it: an early key is not for the prompt."""
         self.rows_left = ROWS_LEFT
         """Rows of the screen for other widgets; after a change call `on_resize`."""
         self._head, self._body = RequestHead(id="ask-head"), RequestBody(id="ask-scroll")
@@ -161,6 +163,7 @@ class Approval(Vertical, can_focus=True):
         if agent is not None and agent.asks:
             self._show(next(iter(agent.asks)))
         if self.context.state.asks:
+            self._wanted = True
             self.focus()
 
     def _show(self, ask_id: str) -> None:
@@ -251,8 +254,11 @@ class Approval(Vertical, can_focus=True):
         elif key.isdigit():
             if self.grace.is_over() and int(key) <= len(options) and options[int(key) - 1].numbered:
                 self._answer(int(key) - 1)
-        elif ask is None or isinstance(ask.event, QuestionAsked) or not self.grace.is_over():
+        elif ask is None or isinstance(ask.event, QuestionAsked):
             self._type(key)
+        elif not self.grace.is_over():
+            if not self._wanted:
+                self._type(key)
         elif key == "?":
             if self._body.explains:
                 self.explain([])
@@ -297,7 +303,10 @@ class Approval(Vertical, can_focus=True):
         self.post_message(TextTyped(""))
 
     def on_focus(self) -> None:
-        self._leaving = False
+        self._leaving, self._wanted = False, self._wanted and self.has_focus
+        self._body.read_changed += 1
+
+    on_blur = on_focus
 
     def on_click(self, event: events.Click) -> None:
         index = self._choices.index_at(event.screen_x, event.screen_y)

@@ -117,9 +117,11 @@ class RequestBody(VerticalScroll, can_focus=False):
     @property
     def hint(self) -> str:
         """How to see the rest, and what a yes waits for."""
+        there = isinstance(self.parent, Widget) and self.parent.has_focus_within
         if not self.read:
-            return f"See all of it first: PgDn {'opens the fold' if self.folded else 'shows the end'}"
-        return "PgUp PgDn: the rest of it" if self.max_scroll_y else ""
+            keys = "PgDn" if there else "Ctrl+Y PgDn"
+            return f"See all of it first: {keys} {'opens the fold' if self.folded else 'shows the end'}"
+        return f"{'' if there else 'Ctrl+Y '}PgUp PgDn: the rest of it" if self.max_scroll_y else ""
 
     def show(self, ask: PendingAsk, context: RenderContext, width: int, rows: int) -> None:
         """Show an ask in `width` cells. A command is folded so that all of the ask fits in `rows`, if that is possible."""
