@@ -153,12 +153,13 @@ class Meter:
         fresh = sum(size for part, size in asked.parts.items() if part not in known) // BYTES_PER_TOKEN
         sent = Usage(input=fresh, cache_read=sum(asked.parts.values()) // BYTES_PER_TOKEN - fresh)
         reader, held, reservation = UsageReader(self._upstream.wire), None, None
+        key = self._upstream.endpoint.rate_limit_key
         try:
-            reservation = await agent.budget.reserve(fresh, asked.most, price=price, waiting=agent.slot.waiting)
+            most = services.input_counts.most(key, asked.model, sent, price)
+            reservation = await agent.budget.reserve(most, asked.most, price=price, waiting=agent.slot.waiting)
             if services.ledger is not None:
-                key = self._upstream.endpoint.rate_limit_key
                 priced = ExternalProvider(asked.model, self._upstream.name, key, price)
-                paid = ledger.PaidRequest(agent.path, priced, sent, last=agent.budget.holdback_open)
+                paid = ledger.PaidRequest(agent.path, priced, most, last=agent.budget.holdback_open)
                 waiting = partial(agent.slot.waiting, "waiting_budget")
                 held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
                 await ledger.begin(services.ledger, held)
@@ -181,6 +182,8 @@ class Meter:
             usage = self._usage(reader, asked, sent)
             if services.ledger is not None and held is not None:
                 services.ledger.end(held, agent.path)
+            if not usage.estimated:
+                services.input_counts.add(key, asked.model, sent.input + sent.cache_read, usage.context - usage.output)
             if reservation is not None:
                 agent.budget.settle(reservation, usage.billed, usage.cost_usd, output=usage.output)
             agent.account(usage)

@@ -9,9 +9,9 @@ import msgspec
 
 from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.limits.input_counts import MARGIN, dearest
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize, seconds
-from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 
 from .caps import Cap, dollars
@@ -117,7 +117,7 @@ def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest:
     """The cap of an item, and the least that one can start with. `prompt`: tokens of the first request of an item; `highest`: what its
     profile's whole budget is; a cost of 0 for a free model. Raises UsageError if the price that a cap needs is unknown, or a cap is below
     one request."""
-    usage = Usage(input=prompt, output=OUTPUT_FLOOR)
+    usage = msgspec.structs.replace(dearest(round(prompt * MARGIN), 0, provider.cost), output=OUTPUT_FLOOR)
     price = provider.cost(usage)
     if price is None and (job.cost is not None or job.item_cost is not None):
         raise UsageError(

@@ -203,13 +203,13 @@ async def test_what_the_parent_has_left_bounds_what_it_can_give(harness: Harness
 
 
 async def test_cost_counts_over_its_life_too(harness: Harness) -> None:
-    harness.profile("dear", "maxCost: 1.0")
+    harness.profile("dear", "maxCost: 1.6")
     script = {
         "a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
-        "a.1": [Say("one", usage=Usage(input=6000)), Say("two", usage=Usage(input=5000))],
+        "a.1": [Say("one", usage=Usage(input=8000)), Say("two", usage=Usage(input=8000))],
     }
     s = await harness.ran(Actors(script, price=0.0001))
-    assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.0), pytest.approx(1.0)]
+    assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.6), pytest.approx(1.6)]
     assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
 
 

@@ -191,7 +191,7 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harn
     async with harness.open(script) as s:
         await s.session.prompt("go")
         _, refused, kept = s.results()
-        assert refused.startswith("error: a.1 was not continued: its conversation has about ")
+        assert refused.startswith("error: a.1 was not continued: its conversation may count as ")
         assert " tokens, and its budget has room for " in refused
         assert refused.endswith("Give it max_tokens from what you have left.")
         assert "> found it" in kept

@@ -112,7 +112,7 @@ def test_a_cap_holds_the_price_of_the_tier(friday: Friday) -> None:
     with thinking(lambda t: Say("hello", usage=(1_000, 5, 0)), "responses") as server:
         at(friday, server.base)
         codes = []
-        for cap in ("0.02", "0.04"):
+        for cap in ("0.03", "0.06"):
             codes.append(
                 [friday("hi", "--max-cost", cap, "--service-tier", tier).code for tier in ("standard", "fast")]
             )

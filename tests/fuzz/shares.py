@@ -106,7 +106,8 @@ class TruncatingModel(TreeModel):
         whole = 200 if wraps_up or turn >= len(mine.replies) else mine.replies[turn]
         fresh = max(0, prompt_tokens(agent) - agent.conversation.sent)
         if not wraps_up:
-            self._look(request, whole, fresh)
+            margin = self.bench.services.input_counts.margin(agent.conversation.provider.rate_limit_key, self.model)
+            self._look(request, whole, round(margin * fresh))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         if not wraps_up:

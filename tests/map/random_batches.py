@@ -34,12 +34,13 @@ class QuietFrontend:
 
 
 def random_reply(rng: random.Random, service: Service, calls: float) -> None:
-    """Let a service answer with replies of any length that a request allows, tool calls and failures. What a request is
+    """Let a service answer with replies of any length that a request allows, also the longest, tool calls and failures. What a request is
     counted as differs from every estimate of it."""
 
     def say(turn: Turn) -> Say:
         read = int(len(json.dumps(turn.body)) / 4 * rng.uniform(0.6, 1.1))
-        written = min(int(turn.body["max_tokens"]), int(rng.lognormvariate(5, 1.2)) + 1)
+        most = int(turn.body["max_tokens"])
+        written = most if rng.random() < 0.2 else min(most, int(rng.lognormvariate(5, 1.2)) + 1)
         calling = turn.turn < 6 and not turn.forbidden and rng.random() < calls
         return Say(
             "" if calling else f"found {item_of(turn)}",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import resource
 import signal
 import sqlite3
 import subprocess
 import time
+
+import pytest
 
 from tests.map.__main__ import Place, place
 from tests.map.books import run_books
@@ -40,6 +43,22 @@ def at_request(service: Service, number: int, what: object) -> None:
 
 def test_random_kills_and_full_disks_leave_the_cap_and_the_books_right() -> None:
     assert run_books(1, seed=3, items=60, most_faults=3) == []
+
+
+@pytest.mark.parametrize(("count", "cap", "factor"), [(1, 0.02, 1.15), (40, 0.2, 1.75)])
+def test_requests_that_count_more_than_estimated_and_the_longest_replies_stay_below_the_cap(
+    count: int, cap: float, factor: float
+) -> None:
+    """The first item shows that a service counts more than is reserved without knowing it."""
+    with place(lines(count)) as (at, service):
+
+        def say(turn: Turn) -> Say:
+            counted = round(factor * len(json.dumps(turn.body)) / 4)
+            return Say("found it", usage=(counted, int(turn.body["max_tokens"]), 0))
+
+        service.say = say
+        ended(at.start("--max-cost", str(cap), "--parallel", "4", "--sample", "1"))
+        assert 0.6 * cap < service.paid <= cap
 
 
 def test_a_killed_request_costs_its_input_and_a_usual_reply() -> None:

@@ -13,6 +13,7 @@ import msgspec
 from ..eventlog.log import Log
 from ..eventlog.requests import RequestDigests
 from ..limits.budget import Budget
+from ..limits.input_counts import InputCounts
 from ..limits.ledger import Ledger
 from ..limits.rate_limit import RateLimiter
 from ..limits.retry import OFFLINE_S
@@ -351,6 +352,7 @@ class Services(msgspec.Struct, eq=False):
     make_rate_limiter: Callable[[str], RateLimiter] | None = None
     """Makes the rate limiter of a key; None: one that only this session knows."""
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
+    input_counts: InputCounts = msgspec.field(default_factory=InputCounts)
     supervisor: Provider | None = None
     """Checks supervised results; None: the sub-agent's own model does."""
     hooks: Hooks | None = None

@@ -121,7 +121,7 @@ class CacheKeeper:
         if agent.budget.free.cost < cost:
             raise LimitReached("cost", agent.budget.tightest("cost").path)
         usage = Usage(cost_usd=0.0)
-        reservation = await agent.budget.reserve(0, 0, price=lambda usage: cost)
+        reservation = await agent.budget.reserve(Usage(), 0, price=lambda usage: cost)
         held, limiter, number = None, services.rate_limiter(provider.rate_limit_key), 0
         try:
             if services.ledger is not None:

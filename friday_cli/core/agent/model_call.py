@@ -21,7 +21,7 @@ from ..protocol.request_events import Purpose
 from ..protocol.trace_context import TRACEPARENT
 from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
-from .next_request import mark_sent, measured, prepare_deferred, request_with, service_of
+from .next_request import expected, mark_sent, measured, prepare_deferred, request_with, service_of
 from .partial_reply import TOKEN_BYTES, PartialReply
 from .prefix_check import broken_prefix, last_request
 
@@ -201,14 +201,14 @@ class _Attempt:
         if room < OUTPUT_FLOOR:
             words = f"The conversation ({prompt} tokens) does not fit the window of {agent.model}."
             raise ProviderError("context", words)
-        fresh = prompt if conversation.cache_missed else max(0, prompt - conversation.sent)
+        service, counted = (provider.rate_limit_key, provider.model), conversation.context
+        sent = services.input_counts.most(*service, expected(agent, prompt, tools=self._tools), provider.cost)
         want = min(provider.max_output, services.policy.max_output, room)
-        reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
+        reservation = await agent.budget.reserve(sent, want, price=provider.cost, waiting=agent.slot.waiting)
         output, held = 0, None
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
             if services.ledger is not None and not is_deferred(provider):  # its batch holds that
-                sent = Usage(input=fresh, cache_read=prompt - fresh)
                 paid = ledger.PaidRequest(agent.path, provider, sent, last=agent.budget.holdback_open)
                 waiting = partial(agent.slot.waiting, "waiting_budget")
                 held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
@@ -222,6 +222,9 @@ class _Attempt:
                 done = await self._read_stream(request)
             output = done.usage.output
             services.prefixes.add_usage(provider.rate_limit_key, done.usage)
+            if not done.usage.estimated:
+                read = done.usage.context - done.usage.output
+                services.input_counts.add(*service, prompt - counted, read - counted)
             return done
         finally:
             TRACEPARENT.reset(outer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from itertools import takewhile
@@ -10,9 +11,10 @@ import msgspec
 
 from ..protocol.errors import ProviderError
 from ..protocol.messages import Message, Usage, estimate_message
-from ..protocol.provider import Provider, Request, counts_tokens, estimate_request, is_deferred
+from ..protocol.provider import Provider, Request, counts_tokens, estimate_request, is_deferred, refreshes_cache
 from ..protocol.request_events import RequestSent
 from .agent import Agent, Services
+from .prefix_check import KEPT_S
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +44,22 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
         return guess
 
 
+def expected(agent: Agent, prompt: int, *, tools: bool = True) -> Usage:
+    """The usage of a request of so many tokens without its reply. What was sent before is read from the cache while the service
+    keeps it; Anthropic does not read the messages of one without `tools`."""
+    conversation = agent.conversation
+    provider, last = conversation.provider, conversation.last_request
+    kept_s = provider.cache_kept_s if refreshes_cache(provider) else KEPT_S
+    dropped = last is not None and last.cached and asyncio.get_running_loop().time() - last.at > kept_s
+    again = 0 if conversation.cache_missed or dropped or not tools else min(conversation.sent, prompt)
+    return Usage(input=prompt - again, cache_read=again)
+
+
 def estimated(agent: Agent, prompt: int) -> RequestSent:
     """What a request of so many tokens costs without its reply, and a token of the reply."""
-    conversation = agent.conversation
-    again = 0 if conversation.cache_missed else min(conversation.sent, prompt)
-    sent, reply = Usage(input=prompt - again, cache_read=again), conversation.provider.cost(Usage(output=1_000_000))
-    request = msgspec.structs.replace(sent, cost_usd=conversation.provider.cost(sent), estimated=True)
+    sent, price = expected(agent, prompt), agent.conversation.provider.cost
+    reply = price(Usage(output=1_000_000))
+    request = msgspec.structs.replace(sent, cost_usd=price(sent), estimated=True)
     return RequestSent(request, None if reply is None else reply / 1_000_000)
 
 

@@ -9,8 +9,8 @@ import msgspec
 from ..protocol.errors import ToolError
 from ..protocol.messages import Message, ToolResult, estimate_message
 from ..protocol.workspace import Workspace
-from .agent import Agent
-from .next_request import prompt_tokens
+from .agent import Agent, Services
+from .next_request import expected, prompt_tokens
 
 MAX_RESULT_BYTES, KEPT_BYTES = 1_000_000, 100_000
 """Bytes of a result from which on it is saved as a file, and those of its beginning and end that are kept then."""
@@ -31,15 +31,14 @@ async def save_long(workspace: Workspace, text: str) -> str:
     return _shortened(raw, KEPT_BYTES, f"[... {len(raw) - KEPT_BYTES:,} of {len(raw):,} bytes left out. {where} ...]")
 
 
-def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
+def truncate_results(agent: Agent, services: Services, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
     """The results, with the longest truncated when the budget cannot pay for all of them. Of the wrap-up reserve
     half is used for them at most, because the agent needs it for its last answer."""
-    conversation = agent.conversation
-    room = agent.budget.room(conversation.provider.cost)
+    sent, provider = expected(agent, prompt_tokens(agent)), agent.conversation.provider
+    room = agent.budget.room(provider.cost, sent.cache_read)
     if room == float("inf"):
         return tuple(results)
-    known = prompt_tokens(agent)
-    room -= known if conversation.cache_missed else max(0, known - conversation.sent)
+    room = room / services.input_counts.margin(provider.rate_limit_key, provider.model) - sent.input
     share = max(LEAST, _share([_tokens(result) for result in results], room))
     return tuple(result if _tokens(result) <= share else _cut(result, share) for result in results)
 

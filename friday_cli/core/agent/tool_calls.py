@@ -70,7 +70,7 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
             await asyncio.wait(tasks)
         results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
         results += tuple(ToolResult(call.id, NOT_RUN, "error") for call in excess)
-        message = Message("tool", truncate_results(agent, results), "harness")
+        message = Message("tool", truncate_results(agent, services, results), "harness")
         conversation.history.append(message)
         services.log.emit_soon(agent.path, MessageAdded(message))
     stopped = ""

@@ -20,6 +20,7 @@ from ..protocol.format import limit_name
 from ..protocol.limits import lowest
 from ..protocol.messages import Usage
 from ..protocol.run_result import Status
+from .input_counts import Price, dearest
 
 Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
@@ -158,15 +159,16 @@ class Budget:
         """The holdback of a run: a tenth of the limit."""
         return Amounts(min(WRAP_UP_TOKENS, (self.tokens.limit or 0.0) // 10), (self.cost.limit or 0.0) / 10)
 
-    def room(self, price: Callable[[Usage], float | None]) -> float:
-        """Tokens of new input that the budget can pay for, without its holdback; infinite without a limit.
+    def room(self, price: Price, again: int) -> float:
+        """Tokens of new input that the budget can pay for beside `again` from the cache; infinite without a limit.
 
-        At least what a wrap-up can still read: else the results that an agent waited for would be lost to it.
+        Its holdback is not used, but at least what a wrap-up can still read: else the results that it waited for would be lost.
         """
         tokens = max(self.left("tokens"), self._readable("tokens", 2 * OUTPUT_FLOOR))
         cost = self.left("cost")
-        if cost == INFINITE or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
+        if cost == INFINITE or not (each := (price(dearest(1000, 0, price)) or 0.0) / 1000):
             return tokens
+        cost -= price(Usage(cache_read=again)) or 0.0
         cost = max(cost, self._readable("cost", price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0))
         return min(tokens, cost / each)
 
@@ -198,20 +200,15 @@ class Budget:
         return self.holdback if self.holdback_open else Amounts()
 
     async def reserve(
-        self,
-        prompt: int,
-        want: int,
-        *,
-        price: Callable[[Usage], float | None],
-        waiting: Waiting = lambda status, detail: nullcontext(),
+        self, sent: Usage, want: int, *, price: Price, waiting: Waiting = lambda status, detail: nullcontext()
     ) -> Reservation:
-        """Reserve `prompt` tokens of new input and a usual reply, which is at most `want` tokens, on every level.
+        """Reserve the most that the input `sent` may count and a usual reply, which is at most `want` tokens, on every level.
 
         Waits inside `waiting` while too little is free and something that others hold may come free. Raises LimitReached
         when too little is left.
         """
-        base = price(Usage(input=prompt)) or 0.0
-        each = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
+        prompt, base = sent.billed, price(sent) or 0.0
+        each = ((price(msgspec.structs.replace(sent, output=1000)) or base) - base) / 1000
         floor, usual = min(want, OUTPUT_FLOOR), min(want, self.usual)
         least = Amounts(prompt + floor, base + each * floor)
         claim = _Claim(self, least, Amounts(prompt + usual, base + each * usual))

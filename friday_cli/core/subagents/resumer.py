@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ..agent.agent import Agent
-from ..agent.next_request import measured
+import msgspec
+
+from ..agent.agent import Agent, Services
+from ..agent.next_request import request_with
 from ..eventlog import notices
 from ..limits.budget import OUTPUT_FLOOR, LimitReached
+from ..limits.input_counts import InputCounts
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import BudgetSpent, ToolError
 from ..protocol.messages import Message, Usage, user
+from ..protocol.provider import estimate_request
 from .node import AgentRun, AgentSummary, SubagentTask, require_text
 from .notifier import ParentNotifier
 
@@ -23,6 +27,7 @@ class ResumerHost(Protocol):
     """The part of the tree of agents that resuming needs."""
 
     root: Agent
+    services: Services
 
     def known(self, path: str) -> AgentSummary | None: ...
 
@@ -81,7 +86,7 @@ class AgentResumer:
                 raise ToolError(text, hint=HARD_CAP) from None
             raise BudgetSpent(text, hint=_give_more(by)) from None
         message = user(spec.task, source="parent" if by else "person")
-        await _require_budget(agent, message, spec.limits.tokens, by)
+        _require_budget(agent, self._tree.services.input_counts, message, spec.limits.tokens, by)
         self._check(path, by)  # an agent may have been stopped while the log was read
         node = self._tree.run(agent, spec, message)
         node.waiter = by or ""
@@ -126,16 +131,16 @@ def _give_more(by: str | None) -> str:
     return "Give it max_tokens from what you have left." if by else "Give it more tokens (--max-tokens)."
 
 
-async def _require_budget(agent: Agent, message: Message, asked: int | None, by: str | None) -> None:
+def _require_budget(agent: Agent, counts: InputCounts, message: Message, asked: int | None, by: str | None) -> None:
     """Raises BudgetSpent when the token limit of a restored agent cannot pay for its conversation with `message`, ToolError
     when another limit cannot: more tokens do not help then. `asked` is the tokens that it was to get."""
     budget, provider = agent.budget, agent.conversation.provider
     usable = budget.usable()
-    each = (provider.cost(Usage(input=1000)) or 0.0) / 1000
-    affordable = usable.cost / each if each else float("inf")
     room = usable.tokens - OUTPUT_FLOOR
-    needed = await measured(agent, min(room, affordable), [*agent.conversation.history, message])
-    text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and "
+    guess = Usage(input=estimate_request(request_with(agent, [*agent.conversation.history, message])))
+    sent = counts.most(provider.rate_limit_key, provider.model, guess, provider.cost)
+    needed = sent.billed
+    text = f"{agent.path} was not continued: its conversation may count as {needed:,} tokens, and "
     if needed > room:
         above = budget.parent.left("tokens") - OUTPUT_FLOOR if budget.parent else float("inf")
         if above < needed:
@@ -145,7 +150,7 @@ async def _require_budget(agent: Agent, message: Message, asked: int | None, by:
         if asked is not None and budget.tokens.left < asked:
             raise ToolError(text, hint=HARD_CAP)
         raise BudgetSpent(text, hint=_give_more(by), needed=needed)
-    price = provider.cost(Usage(input=needed, output=OUTPUT_FLOOR)) or 0.0
+    price = provider.cost(msgspec.structs.replace(sent, output=OUTPUT_FLOOR)) or 0.0
     if price > usable.cost:
         room_for = f"the cost limit of {budget.tightest('cost').path} has room for ${max(0.0, usable.cost):.4f}"
         raise ToolError(f"{text}a request of that costs ${price:.4f}; {room_for}.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.core.limits.input_counts import MARGIN, dearest
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import ENVIRONMENT, Chunk, ReplyDone, Request, estimate_request
@@ -20,8 +21,6 @@ BATCHES = ("/v1/messages", "/responses")
 """The APIs with a batch interface, by their paths."""
 PRICE = 0.5
 """What a batch costs, as a part of the usual price."""
-MARGIN = 1.3
-"""How much more tokens than estimated a request may have."""
 _LIMITS = frozenset(("max_tokens", "max_output_tokens", "stream", "stream_options", "service_tier", "speed"))
 """Fields of a body that say nothing of what is asked."""
 
@@ -67,9 +66,9 @@ class BatchedProvider:
         )  # the beta header is one of the batch, not of its requests
         body = {name: v for name, v in self._provider.body(plain).items() if name not in ("stream", "stream_options")}
         estimated = int(MARGIN * estimate_request(request))
-        most = Usage(cache_write=estimated, output=min(request.max_output, self.max_output))
-        dearer = max(most, Usage(input=estimated, output=most.output), key=lambda usage: self.cost(usage) or 0.0)
-        self._ready[id(request)] = await self._reply(WaitingRequest(_name(request, body), body, dearer, self))
+        most = dearest(estimated, 0, self.cost)
+        most = msgspec.structs.replace(most, output=min(request.max_output, self.max_output))
+        self._ready[id(request)] = await self._reply(WaitingRequest(_name(request, body), body, most, self))
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The reply, which `prepare` has got."""

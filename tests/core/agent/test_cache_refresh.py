@@ -60,11 +60,11 @@ class Waiting:
             self.bench.root.conversation.system = FOLDER
             other = asyncio.create_task(meanwhile(self.bench)) if meanwhile else None
             self.outcome = await self.bench.prompt("work")
+            assert self.outcome.status == "completed" or me.cost, self.outcome
             if other is not None:
                 await other
 
         run(session)
-        assert self.outcome.status == "completed", self.outcome
 
     @property
     def events(self) -> list[CacheRefreshed]:
@@ -130,10 +130,14 @@ def test_between_two_messages_of_a_person_it_ends_with_the_next_request() -> Non
     waiting.go(messages)
 
 
-def test_what_a_budget_cannot_pay_is_not_sent() -> None:
-    waiting = Waiting(1200, cost=0.2)
+@pytest.mark.parametrize(("wait_s", "cost", "refreshes"), [(1200, 0.24, 5), (4000, 0.24, 13), (1200, 0.2, 0)])
+def test_what_a_budget_cannot_pay_is_not_sent(wait_s: float, cost: float, refreshes: int) -> None:
+    """Nor is an answer in text, for which the messages are not read from the cache (the last one)."""
+    waiting = Waiting(wait_s, cost=cost)
     waiting.go()
-    assert waiting.bench.root.budget.cost.spent <= 0.2
+    assert len(waiting.events) == refreshes
+    assert waiting.bench.root.budget.cost.spent <= cost
+    assert waiting.model.spent.cost_usd <= cost
 
 
 def test_it_is_in_the_log_before_it_is_sent_and_a_refusal_ends_it() -> None:

@@ -33,7 +33,7 @@ def dear(usage: Usage) -> float:
 
 
 async def reserve(budget: Budget, prompt: int = 10, want: int = 1000) -> Reservation:
-    return await budget.reserve(prompt, want, price=free)
+    return await budget.reserve(Usage(input=prompt), want, price=free)
 
 
 def running(budget: Budget) -> Budget:
@@ -126,15 +126,15 @@ async def test_the_usual_reply_is_learned_from_those_of_the_agent(replies: tuple
 
 async def test_a_limit_in_dollars_bounds_the_output_too() -> None:
     budget = running(Budget("a", cost=0.1))
-    taken = await budget.reserve(1000, 32_000, price=dear)
+    taken = await budget.reserve(Usage(input=1000), 32_000, price=dear)
     assert taken.output == pytest.approx((0.09 - 0.001) / 5e-6, abs=1)
     assert taken.amounts.cost == pytest.approx(0.001 + USUAL_REPLY * 5e-6)
-    others = [asyncio.create_task(budget.reserve(1000, 32_000, price=dear)) for _ in range(4)]
+    others = [asyncio.create_task(budget.reserve(Usage(input=1000), 32_000, price=dear)) for _ in range(4)]
     assert [await waits(other) for other in others] == [False, False, False, True], "four replies of 0.021 fit"
     budget.settle(taken, 0, 0.001)
     assert not await waits(others[3])
     with pytest.raises(LimitReached, match="cost limit of a"):
-        await budget.reserve(1_000_000, 1000, price=dear)
+        await budget.reserve(Usage(input=1_000_000), 1000, price=dear)
 
 
 async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
@@ -160,7 +160,7 @@ async def test_while_others_have_reserved_no_request_is_sent_with_less_than_a_us
         shown.append((status, detail))
         yield
 
-    other = asyncio.create_task(two.reserve(300, 4000, price=free, waiting=waiting))
+    other = asyncio.create_task(two.reserve(Usage(input=300), 4000, price=free, waiting=waiting))
     assert await waits(other)
     assert shown == [("waiting_budget", "tokens")]
     one.settle(taken, 4300, None)
@@ -201,13 +201,15 @@ async def test_when_nothing_can_come_free_the_first_wraps_up_and_the_others_get_
 async def test_input_that_a_wrap_up_can_still_read_has_room() -> None:
     one, two = children(2, tokens=20_000)
     two.charge(16_000, None)
-    assert (one.left("tokens"), one.room(free)) == (0, 500), "half of its own reserve"
+    assert (one.left("tokens"), one.room(free, 0)) == (0, 500), "half of its own reserve"
     two.release_holdback()
-    assert (one.left("tokens"), one.room(free)) == (1000, 1000)
+    assert (one.left("tokens"), one.room(free, 0)) == (1000, 1000)
     one.charge(1000, None)
-    assert one.room(free) == 1000 - 2 * OUTPUT_FLOOR, "nothing more can come, and its reserve pays for a short answer"
+    assert one.room(free, 0) == 1000 - 2 * OUTPUT_FLOOR, (
+        "nothing more can come, and its reserve pays for a short answer"
+    )
     one.charge(600, None)
-    assert one.room(free) == 0, "others have spent its reserve"
+    assert one.room(free, 0) == 0, "others have spent its reserve"
 
 
 async def test_a_parent_that_waits_for_a_child_frees_nothing_for_it() -> None:
@@ -259,7 +261,7 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
                 mine = mine.child(f"{mine.path}.{len(budgets)}", tokens=rng.randint(600, limit), cost=None)
                 budgets.append(running(mine))
                 for _ in range(rng.randint(1, 5)):
-                    taken = await mine.reserve(rng.randint(0, 800), rng.randint(300, 5000), price=dear)
+                    taken = await mine.reserve(Usage(input=rng.randint(0, 800)), rng.randint(300, 5000), price=dear)
                     watch()
                     await asyncio.sleep(rng.random())
                     tokens, cost = (taken.amounts.tokens * rng.random(), taken.amounts.cost * rng.random())
