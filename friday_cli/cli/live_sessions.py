@@ -82,14 +82,15 @@ def screen(*, everything: bool = False, here: bool = False) -> int:
     """Show the list until the person quits; a session that is chosen is opened in between. Returns the exit code."""
     import subprocess
 
-    from friday_cli.frontends.tui.fleet_screen import FleetApp  # imports the screen, which the table does not need
+    # these import the screen, which the table does not need
+    from friday_cli.frontends.tui.fleet_screen import FleetApp, chosen_of
     from friday_cli.frontends.tui.notifications import OLD_TITLE
 
     rows = WatchedFleet(store_path(), lambda: read(everything=everything, here=here, mark=False))
     chosen, first = "", read(everything=everything, here=here)
     while True:
         app = FleetApp(rows, ScreenActions(), first=first, chosen=chosen)
-        chosen = app.run() or ""
+        chosen = chosen_of(app)
         if app.terminal.title:
             print(OLD_TITLE, end="", flush=True)
         if not chosen:

@@ -18,6 +18,7 @@ from textual.containers import VerticalScroll
 from textual.events import Resize
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import WorkerFailed
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import is_demo, pluralize, short_cost
@@ -25,6 +26,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.session.fleet import FleetRow, OpenQuestion
+from friday_cli.system import event_loop
 from friday_cli.system.other_machine import by_ssh, starts_one
 from friday_cli.system.paths import with_tilde
 
@@ -113,6 +115,10 @@ class FleetApp(App[str]):
         self.terminal = TerminalSignals(self)
         self._told: set[tuple[str, str]] = set()
         """Questions (session, id) of which the person was notified, or that were open at the beginning."""
+
+    def _fatal_error(self) -> None:
+        """Without a traceback on the screen: `chosen_of` raises the error."""
+        self._close_messages_no_wait()
 
     def compose(self) -> ComposeResult:
         yield OptionList()
@@ -315,6 +321,14 @@ class FleetApp(App[str]):
             await self._try(self._actions.answer(row.id, row.questions[0], text))
         elif row is not None:
             await self._try(self._actions.say(row, text))
+
+
+def chosen_of(app: FleetApp) -> str:
+    """Show the list; returns the id of the session to open, "" at the end. Raises the error that ended it."""
+    chosen = event_loop.run(app.run_async())
+    if (error := app._exception) is not None:
+        raise error.error if isinstance(error, WorkerFailed) else error
+    return chosen or ""
 
 
 def _searched(row: FleetRow) -> str:

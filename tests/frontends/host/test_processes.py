@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from friday_cli.cli.live_sessions import ScreenActions
+from friday_cli.core.protocol.errors import PROCESS_LIMIT
 from friday_cli.session.commands import TakeOver
 from friday_cli.session.fleet import fleet
 from friday_cli.session.remote import RemoteSession
@@ -169,6 +170,21 @@ def test_the_list_takes_the_terminal_again_after_a_stop_and_leaves_it_clean(harn
         terminal.until(b"No sessions.", after=ON[0])
         os.kill(terminal.pid, signal.SIGTERM)
         terminal.ends_clean(143)
+
+
+@pytest.mark.parametrize("thread", ["textual-output", "textual-input", "asyncio_0"])
+def test_the_list_says_in_one_line_that_no_thread_starts(harness: Harness, thread: str) -> None:
+    program = (
+        "import runpy, sys, threading\nstart = threading.Thread.start\n"
+        f'def limited(thread):\n    if thread.name == {thread!r}: raise RuntimeError("can\'t start new thread")\n'
+        "    start(thread)\nthreading.Thread.start = limited\n"
+        "sys.argv = ['friday', 'agents']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
+    )
+    (harness.project / "limited.py").write_text(program)
+    with Terminal(harness.project, script="limited.py") as terminal:
+        assert terminal.end() == 1
+        assert f"friday: {PROCESS_LIMIT}" in terminal.out.decode().replace("\r\n", "")
+        assert b"new thread" not in terminal.out
 
 
 def test_what_cannot_be_saved_does_not_work_in_the_background(harness: Harness) -> None:

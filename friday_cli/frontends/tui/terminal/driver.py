@@ -78,6 +78,10 @@ class TerminalWriter(WriterThread):
             while self._queue.get() is not None:
                 pass
 
+    def stop(self) -> None:
+        if self.ident is not None:  # else the system started no more threads
+            super().stop()
+
 
 class Listening(linux_driver.LinuxDriver):
     """The driver of a real terminal. While another program has the terminal, nothing is written to it."""
