@@ -22,7 +22,7 @@ from .locks import Ownership
 from .memory import StoredNotes
 from .records import SessionRow, StatRow, StoredAgent
 from .stored_spending import StoredSpending
-from .writer import StoreReader, StoreWriter
+from .writer import StoreReader, StoreWriter, touch
 
 POLL_S = 0.2
 """Seconds between two checks for new events of a session that another process owns."""
@@ -60,8 +60,7 @@ class Store:
 
     async def open(self) -> None:
         """Check that the file can be written, so that a failure is reported early. Raises Unwritable if it cannot."""
-        await self._writer.submit(_touch)
-        await self.spending.open()
+        await asyncio.gather(self._writer.submit(touch), self.spending.open())
 
     async def close(self) -> None:
         """Finish all writes and close the file. The store cannot be used afterwards."""
@@ -72,7 +71,7 @@ class Store:
 
     async def sync(self) -> None:
         """Return when everything written so far survives a power failure."""
-        await self._writer.submit(_touch, durable=True)
+        await self._writer.sync()
 
     # ---- one session --------------------------------------------------------------------------------------------
 
@@ -239,8 +238,3 @@ def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], ma
 
     append_events(db, key, made, add_usage=add_usage)
     return True
-
-
-def _touch(db: sqlite3.Connection) -> None:
-    """A write without effect."""
-    db.execute(f"PRAGMA user_version = {db.execute('PRAGMA user_version').fetchone()[0]}")

@@ -38,6 +38,11 @@ def _end(db: sqlite3.Connection) -> None:
     """The work of the last job."""
 
 
+def touch(db: sqlite3.Connection) -> None:
+    """A write without effect."""
+    db.execute(f"PRAGMA user_version = {db.execute('PRAGMA user_version').fetchone()[0]}")
+
+
 class StoreWriter:
     """Runs submitted work in order, in one thread; work that is waiting shares one transaction. The thread and its
     connection start with the first job. SQLite errors become StoreError. With `in_memory` there is no file, and the
@@ -55,6 +60,8 @@ class StoreWriter:
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None
+        self._synced = False
+        """Whether all that was written survives a power failure."""
         self._closed = False
 
     def submit(
@@ -78,6 +85,10 @@ class StoreWriter:
             self._thread = thread  # `close` waits for one that has started only
         self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
+
+    async def sync(self) -> None:
+        """Return when all that was written survives a power failure. Raises StoreError."""
+        await self.submit(touch, durable=True)
 
     async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows that a query finds. Raises StoreError."""
@@ -120,12 +131,14 @@ class StoreWriter:
                 self._db = connect_memory() if self.in_memory else (self._opener or connect)(self.path)
                 self._file = None if self.in_memory else os.stat(self.path)
             self._check_file_in_place()
+            jobs = [job for job in jobs if not (self._synced and job.durable and job.work is touch)]
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
             return
         try:
-            self._transact(self._db, jobs)
+            if jobs:
+                self._transact(self._db, jobs)
         except Exception as error:
             if len(jobs) == 1:
                 self._fail(jobs[0], error)
@@ -148,12 +161,14 @@ class StoreWriter:
 
     def _transact(self, db: sqlite3.Connection, jobs: list[_WriteJob]) -> None:
         durable = any(job.durable for job in jobs)
+        self._synced = False
         if durable:
             db.execute("PRAGMA synchronous = FULL")
         try:
             with transaction(db):
                 for job in jobs:
                     job.result = job.work(db)
+            self._synced = durable
         finally:
             if durable:
                 db.execute("PRAGMA synchronous = NORMAL")
@@ -211,6 +226,8 @@ class StoreReader:
     async def close(self) -> None:
         """Close the file after the current read."""
         self._closed = True  # a read that waits for the lock must not open the file again
+        if self._db is None and not self._lock.locked():
+            return
 
         def close() -> None:
             with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -151,10 +151,14 @@ class LocalWorkspace(WorkspaceFiles):
             if self._started is not None:
                 await self._started.close()
             return
+
+        def remove_folders() -> None:
+            with closing(self.overflow):
+                if self._sandbox is not None:
+                    self._sandbox.close()
+
         async with AsyncExitStack() as ends:  # in the opposite order, also where one of them fails
-            ends.push_async_callback(asyncio.to_thread, self.overflow.close)
-            if self._sandbox is not None:
-                ends.push_async_callback(asyncio.to_thread, self._sandbox.close)
+            ends.push_async_callback(asyncio.to_thread, remove_folders)
             ends.push_async_callback(self._host.end_processes)
             ends.push_async_callback(self.write_hook.close)
             for sibling in list(self._siblings):

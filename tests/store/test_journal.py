@@ -39,6 +39,18 @@ async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Sto
         ]
 
 
+async def test_what_survives_a_power_cut_is_not_synced_again(store: Store, session: str) -> None:
+    said: list[str] = []
+    await store._writer.submit(lambda db: db.set_trace_callback(said.append))
+    journal = store.journal(session)
+    for number, durable in enumerate((True, False, True), 1):
+        await journal.append(numbered(("a", Notice(str(number))), first=number), durable=durable)
+        for waits in (not durable, False):
+            said.clear()
+            await store.sync()
+            assert ("COMMIT" in said) == waits
+
+
 @FEW
 @given(logs(ended=False))
 async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Envelope]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections import Counter
@@ -369,6 +368,8 @@ def _run_again(denied: Sequence[DeniedCall]) -> str:
 
 
 def _option(call: DeniedCall) -> str:
+    import shlex  # few runs end with a denial
+
     rule = f"{call.tool}({call.subject})" if call.subject and "\n" not in call.subject else call.tool
     return "--mode edits" if call.tool in (EDIT_FILE, WRITE_FILE) else f"--allow {shlex.quote(rule)}"
 

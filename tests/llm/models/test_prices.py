@@ -133,3 +133,9 @@ def test_unknown_is_none_and_never_nought() -> None:
 ])  # fmt: skip
 def test_own_prices(own: Prices, usage: Usage, cost: float | None) -> None:
     assert prices.own_cost(own, usage) == (None if cost is None else pytest.approx(cost))
+
+
+def test_a_dated_name_has_the_price_of_its_model() -> None:
+    for model, dated in (("claude-opus-5-5", "claude-opus-5-5-20261101"), ("claude-opus-5", "claude-opus-5@20261101")):
+        assert prices.cost("anthropic", dated, GRID[0]) == prices.cost("anthropic", model, GRID[0]) is not None
+    assert prices.cost("anthropic", "claude-opus-5-5-2026110", GRID[0]) is None
