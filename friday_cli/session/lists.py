@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 END = 1_000
 """The newest events of a long session, of which the first picture is made."""
+NEWEST = 50
+"""The newest sessions, among which the last conversation is looked for."""
 
 
 @asynccontextmanager
@@ -52,6 +54,14 @@ async def sessions(cwd: str | Path | None = None, *, limit: int | None = None) -
     """The sessions of the folder `cwd`, or all, the newest first; at most `limit`."""
     async with open_store() as store:
         return [] if store is None else await store.list_sessions(cwd, limit=limit)
+
+
+async def last_conversation(cwd: str | Path) -> SessionRow | None:
+    """The session that `friday -c` resumes in the folder `cwd`, if it is among the newest ones."""
+    async with open_store() as store:
+        if store is None or (name := await store.last_session(cwd)) is None:
+            return None
+        return next((row for row in await store.list_sessions(cwd, limit=NEWEST) if row.id == name), None)
 
 
 async def owners(ids: Sequence[str]) -> dict[str, int]:

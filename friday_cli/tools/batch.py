@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from friday_cli.core.protocol.call_arguments import ToolArguments
+from friday_cli.core.protocol.format import short_cost
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize_line
@@ -51,4 +53,6 @@ def map_tool(run: Callable[[ToolContext, MapArguments], Awaitable[Output]]) -> T
 
 def _title(args: MapArguments) -> str:
     items = f"{len(args.items):,} items" if args.items else args.glob or args.file
-    return sanitize_line(f"{args.profile}: {items}, at most ${args.max_cost:g}: {args.task}", 120)
+    return sanitize_line(
+        f"{args.profile}: {items}, at most {short_cost(Usage(cost_usd=args.max_cost))}: {args.task}", 120
+    )

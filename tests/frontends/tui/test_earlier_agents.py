@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from friday_cli.frontends.options import map_tool
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from tests.frontends.tui.chat import delegates, does, opened
 
@@ -40,3 +42,25 @@ async def test_what_was_denied_for_an_earlier_prompt_is_not_said_of_the_newest(t
         await chat.press("escape")
         await chat.ask("again", shows="Two.")
         await chat.until(lambda: "denied: bash" not in chat.frame)
+
+
+async def test_the_completed_items_of_a_batch_are_one_row_of_the_tree_and_of_the_costs(tmp_path: Path) -> None:
+    call = {"profile": "summarizer", "task": "Look at {id}.", "items": [{"id": n} for n in range(7)], "max_cost": 0.5}
+    model = tmp_path / ".model.json"
+    agents = {"a": [does("map_tasks", **call), {"text": "All looked at."}], "a.*": [{"text": "found"}]}
+    model.write_text(json.dumps({"agents": agents, "price": {"input": 1.0, "output": 5.0}, "badge": ""}))
+    flags = {"agents.delegation.batches": True}
+    chosen = {"model": f"scripted:{model}", "flags": flags, "map_tool": map_tool, "allow": ("map_tasks",)}
+    async with opened(tmp_path, {}, size=(130, 40), **chosen) as chat:
+        await chat.ask("go", shows="All looked at.")
+        chat.has("at most $0.50")
+        chat.app.action_tree()
+        await chat.shows("7 done in a batch · ")
+        tree = chat.app.query_one(AgentTree)
+        assert len(tree.paths) == 2
+        tree.focus()
+        await chat.press("end", "space")
+        assert len(tree.paths) == 8
+        await chat.press("escape")
+        await chat.say("/cost", shows="7 items of a batch")
+        assert "a.3 summarizer" not in chat.frame

@@ -9,6 +9,7 @@ import pytest
 from friday_cli import __version__
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Notice
 from friday_cli.core.protocol.messages import user
+from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.commands import slash_commands
 from friday_cli.frontends.tui.widgets.session_picker import Picker
@@ -64,13 +65,16 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 
 
-async def _look_around(folder: Path, title: str = "Look around") -> None:
-    """Store a session of a folder."""
+async def _look_around(folder: Path, title: str = "Look around", *, batch: bool = False) -> None:
+    """Store a session of a folder, or one with an item of a batch."""
     store = Store(store_path())
     made = await store.create_session(folder, title=title)
     log = AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around"))
+    item = AgentStarted(1, "summarizer", "x", "demo/demo", parent="a", call_id=f"{MAP_CALLER}{OF_ITEM}x")
     with await store.own(made):
-        await store.journal(made).append(numbered(*(("a", event) for event in log)))
+        await store.journal(made).append(
+            numbered(*(("a", event) for event in log), *([("a.1", item)] if batch else []))
+        )
     await store.close()
 
 
@@ -147,6 +151,7 @@ async def test_an_empty_chat_shows_where_it_is_until_the_first_message(tmp_path:
 
 async def test_an_empty_chat_names_the_last_session_here_as_long_as_what_is_shown_fits_below(tmp_path: Path) -> None:
     await _look_around(tmp_path, "Look at all that is around here, and say what there is")
+    await _look_around(tmp_path, "map summarizer", batch=True)
     async with opened(tmp_path, HELLO, size=(60, 20)) as chat:
         await chat.shows("Last here")
         row = next(number for number, row in enumerate(chat.frame.splitlines()) if "Last here" in row)

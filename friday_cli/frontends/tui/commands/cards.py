@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, seconds, tokens
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.tool_catalog import TODO
 from friday_cli.session import lists
 from friday_cli.system.paths import config_dir, with_tilde
 from friday_cli.view import SessionView, ToolRun
+from friday_cli.view.tree import shown_children
 
 from .command_output import code, table
 
@@ -177,12 +179,19 @@ def cost_card(state: SessionView) -> str:
     """Tokens and cost of every agent and of all."""
     agents = [agent for agent in state.agents.values() if agent.run]
     priced = any(state.usage_of(a.path).cost_usd is not None and not is_demo(a.model) for a in agents)
+    together = [shown_children([state.agents[path] for path in a.children])[1] for a in agents]
+    hidden = {item.path for items in together for item in items}
     rows = []
     for a in agents:
         own, whole = price(a.model, a.usage), price(a.model, state.usage_of(a.path))
-        counts = [_short(a.usage.input), _short(a.usage.cache_read), _short(a.usage.output)]
         cell = own if own == whole else f"{own} ({whole} with its sub-agents)"
-        rows.append((f"{code(a.path, 30)} {code(a.profile, 20)}", *counts, *([cell] if priced else [])))
+        if a.path not in hidden:
+            rows.append(_cost_row(f"{code(a.path, 30)} {code(a.profile, 20)}", a.usage, cell))
+    for items in filter(None, together):
+        usage = sum((state.usage_of(item.path) for item in items), Usage())
+        rows.append(_cost_row(f"{pluralize(len(items), 'item')} of a batch", usage, price(items[0].model, usage)))
+    if not priced:
+        rows = [row[:-1] for row in rows]
     root = state.root
     spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(state.totals)
     head = f"**Session**: {tokens(state.totals)} tokens that count toward limits, {spent}."
@@ -190,6 +199,10 @@ def cost_card(state: SessionView) -> str:
     lost = [f"- {code(path, 30)}: {code(note.text, 300)}" for path, note in state.notices if note.topic == "cache"]
     tail = "\n\nNot read from the cache again:\n\n" + "\n".join(lost[-10:]) if lost else ""
     return head + "\n\n" + (table(columns, rows) + tail if rows else "Nothing has run yet.")
+
+
+def _cost_row(name: str, usage: Usage, cost: str) -> tuple[str, ...]:
+    return name, _short(usage.input), _short(usage.cache_read), _short(usage.output), cost
 
 
 def _short(count: int) -> str:

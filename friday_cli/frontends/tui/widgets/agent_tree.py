@@ -27,7 +27,7 @@ from .agent_block import status_mark, status_style
 from .blocks import RenderContext
 from .styles import Styles
 from .transcript_messages import OpenAgent, PromptTyping
-from .tree_rows import EARLIER, Branch, Filter, Order, TreeRows
+from .tree_rows import Branch, Filter, Order, TreeRows
 
 _NEXT_ORDER: dict[Order, Order] = {"start": "cost", "cost": "newest", "newest": "start"}
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
@@ -190,17 +190,18 @@ class AgentTree(PromptTyping, can_focus=True):
             self.post_message(OpenAgent(path) if event.chain > 1 else self.AgentSelected(path))
 
     @property
-    def _on_earlier(self) -> bool:
-        """Whether the cursor is on the row of earlier branches."""
-        return any(agent.path == self.selected and branch.earlier for agent, branch in self._rows)
+    def _selected_together(self) -> str:
+        """What the branches have in common whose row is selected; "" for the row of one agent."""
+        rows = (branch for agent, branch in self._rows if agent.path == self.selected and branch.paths)
+        return next((branch.together for branch in rows), "")
 
     def action_open(self) -> None:
-        if self._on_earlier:
+        if self._selected_together:
             return self.action_fold()
         self.post_message(OpenAgent(self.selected))
 
     def action_fold(self) -> None:
-        self._folded ^= {EARLIER if self._on_earlier else self.selected}
+        self._folded ^= {self._selected_together or self.selected}
         self.follow()
 
     def action_filter(self) -> None:
@@ -222,8 +223,8 @@ class AgentTree(PromptTyping, can_focus=True):
 def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, now: float) -> list[Strip]:
     """The two lines of an agent; `width` in cells, `now` in Unix seconds."""
     renderer, styles = context.renderer, context.renderer.styles
-    if branch.earlier:
-        return _draw_earlier(context, branch, width)
+    if branch.paths:
+        return _draw_together(context, branch, width)
     row = AgentRow.of(context.state, agent, now=now)
     top = Text().append(branch.first, style=styles.dim)
     has_branch = row.has_children and not branch.flat
@@ -276,17 +277,15 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return left.append_text(Text(" ") + right) if right else left
 
 
-def _draw_earlier(context: RenderContext, branch: Branch, width: int) -> list[Strip]:
-    """The two lines of the branches that ended in earlier prompts: how many agents, and what they used."""
+def _draw_together(context: RenderContext, branch: Branch, width: int) -> list[Strip]:
+    """The two lines of several branches: how many agents, and what they used."""
     state, styles = context.state, context.renderer.styles
     agents = [
-        a
-        for path, a in state.agents.items()
-        if any(path == one or path.startswith(f"{one}.") for one in branch.earlier)
+        a for path, a in state.agents.items() if any(path == one or path.startswith(f"{one}.") for one in branch.paths)
     ]
-    usage = sum((state.usage_of(path) for path in branch.earlier), Usage())
+    usage = sum((state.usage_of(path) for path in branch.paths), Usage())
     failed = sum(agent.status not in ("completed", "cancelled") for agent in agents)
-    top = Text(f"{branch.first}▸", style=styles.dim).append(f"{len(agents)} earlier", style=styles.text)
+    top = Text(f"{branch.first}▸", style=styles.dim).append(f"{len(agents)} {branch.together}", style=styles.text)
     top.append(f" · {failed} failed" if failed else "", style=styles.error)
     price = "" if usage.cost_usd is None or is_demo(agents[0].model) else f" · {short_cost(usage)}"
     top.append(f" · {tokens(usage)} tok{price}", style=styles.dim)

@@ -48,10 +48,10 @@ class StartCard(Static):
     @work
     async def _read_last(self) -> None:
         try:
-            rows = await lists.sessions(self._cwd, limit=1)
+            row = await lists.last_conversation(self._cwd)
         except FridayError:  # opening the session said what is wrong with the file
             return
-        for row in rows:
+        if row is not None:
             when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
             self._last = f"Last here, {when} (/resume): {sanitize_line(row.title, 60)}"
             self._draw()

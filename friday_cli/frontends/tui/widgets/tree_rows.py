@@ -1,5 +1,5 @@
-"""Which agents the tree lists, in which order: who needs you first, then those at work; branches that ended in earlier prompts are
-one row."""
+"""Which agents the tree lists, in which order: who needs you first, then those at work; branches that ended in earlier prompts, and
+completed items of a batch, are one row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from friday_cli.view.tree import shown_children
 
 Filter = Literal["all", "running", "failed", "needs you"]
 Order = Literal["start", "cost", "newest"]
-EARLIER = "earlier"
-"""In `unfolded`: the branches that ended in earlier prompts are listed one by one."""
+Together = Literal["earlier", "done in a batch"]
+EARLIER: Together = "earlier"
+"""Branches that ended in earlier prompts."""
+BATCH: Together = "done in a batch"
+"""Completed items of a batch with many."""
 
 
 class Branch(NamedTuple):
@@ -27,19 +30,22 @@ class Branch(NamedTuple):
     asked: bool = False
     """Whether one of the hidden agents asks the user."""
     flat: bool = False
-    earlier: tuple[str, ...] = ()
-    """The agents of a row that stands for branches which ended in earlier prompts."""
+    paths: tuple[str, ...] = ()
+    """The agents of a row that stands for several branches."""
+    together: Together = EARLIER
+    """What these have in common."""
 
 
 class TreeRows:
-    """The rows of one session's tree. `folded` are the paths of agents whose sub-agents are hidden."""
+    """The rows of one session's tree. `folded` are the paths of agents whose sub-agents are hidden, and what of `Together` is
+    listed one by one."""
 
     def __init__(self, state: SessionView, *, filter: Filter, order: Order, folded: set[str]) -> None:
         self._state, self._filter, self._order, self._folded = state, filter, order, folded
         self._rows: list[tuple[AgentView, Branch]] = []
 
     def rows(self) -> list[tuple[AgentView, Branch]]:
-        """Each listed agent with its place. The row of earlier branches has the newest of their agents."""
+        """Each listed agent with its place. A row of several branches has the newest of their agents."""
         if (root := self._state.root) is not None:
             self._add(root, "", "")
         return self._rows
@@ -54,22 +60,27 @@ class TreeRows:
             return
         children = [agents[path] for path in agent.children if path in agents]
         earlier: list[AgentView] = []
+        items: list[AgentView] = []
         if not flat:
-            children, _ = shown_children(children)
+            if BATCH not in self._folded:
+                children, items = shown_children(children)
             if not agent.parent and EARLIER not in self._folded:
                 earlier = [child for child in children if self._is_earlier(child, agent.asked_at)]
                 earlier = earlier if len(earlier) > 1 else []
                 children = [child for child in children if child not in earlier]
         children = self._sorted(children)
         for child in children:
-            last = child is children[-1] and not earlier
+            last = child is children[-1] and not earlier and not items
             if flat:
                 self._add(child, "", "")
             else:
                 self._add(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
-        if earlier:
-            paths = tuple(child.path for child in earlier)
-            self._rows.append((earlier[-1], Branch(f"{rest}└", f"{rest} ", earlier=paths)))
+        for together, hidden in ((BATCH, items), (EARLIER, earlier)):
+            if hidden:
+                corner, line = ("├", "│") if hidden is items and earlier else ("└", " ")
+                paths = tuple(child.path for child in hidden)
+                branch = Branch(rest + corner, rest + line, paths=paths, together=together)
+                self._rows.append((hidden[-1], branch))
 
     def _is_earlier(self, agent: AgentView, asked_at: float) -> bool:
         """Whether an agent and all below it ended before the person's newest message."""
