@@ -96,7 +96,9 @@ class DelegateOptions(TypedDict, total=False):
 def require_known(given: Mapping[str, object], options: type[OpenOptions] | type[DelegateOptions]) -> None:
     """Raises UsageError for an option that is unknown."""
     if unknown := sorted(given.keys() - options.__annotations__.keys()):
-        raise UsageError(f"There is no option {unknown[0]!r}.", hint="docs/api.md lists all of them.")
+        raise UsageError(
+            f"There is no option {unknown[0]!r}.", hint=f"The options: {', '.join(options.__annotations__)}."
+        )
 
 
 def session_options(given: OpenOptions, *, resume: str | None) -> Options:

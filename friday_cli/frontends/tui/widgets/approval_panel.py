@@ -302,8 +302,8 @@ class Approval(Vertical, can_focus=True):
     def action_leave(self) -> None:
         self.post_message(TextTyped(""))
 
-    def on_focus(self) -> None:
-        self._leaving, self._wanted = False, self._wanted and self.has_focus
+    def on_focus(self, event: events.Focus | events.Blur) -> None:
+        self._leaving, self._wanted = False, self._wanted and isinstance(event, events.Focus)
         self._body.read_changed += 1
 
     on_blur = on_focus
