@@ -168,7 +168,9 @@ def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
     text = text.rstrip(".")
     text = f"{text}{'' if text.endswith('?') else '.'}"
-    if argv and len(argv[0].split()) > 1:
+    if command in ("friday", "friday ask") and text.startswith("No such") and (named := _name_here(text)):
+        text = named
+    elif argv and len(argv[0].split()) > 1:
         text += ' To send a prompt, use: friday ask "PROMPT".'
     elif command == "friday" and text.startswith("No such command"):
         from shlex import join  # only for this message
@@ -185,6 +187,12 @@ def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
     if argv[:1] == ["ask"]:
         import_module(".ask", __name__).report_misuse(argv, text, error.exit_code)
     return _fail(text, error.exit_code)
+
+
+def _name_here(text: str) -> str:
+    from .other_names import name_here  # only for this message
+
+    return name_here(text)
 
 
 def _complete(command: Any) -> int:

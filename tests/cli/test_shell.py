@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli import __version__
-from friday_cli.cli import run, sessions_list
+from friday_cli.cli import other_names, run, sessions_list
 from tests.cli.console import Console, plain
 
 COMMANDS = {
@@ -111,6 +111,12 @@ def test_version(console: Console) -> None:
     (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),
     (("sesions",), "Did you mean 'sessions', 'permissions'? To begin the chat with it: friday -i sesions."),
     (("--nope",), "No such option: --nope (Possible options: --mode, --model, --no-mcp). See `friday --help`."),
+    (("exec", "hi"), "No such command 'exec'. In Friday it is: friday ask. See `friday --help`."),
+    (("login",), "No such command 'login'. In Friday it is: friday auth set."),
+    (("ask", "--permission-mode", "plan", "x"), "No such option: --permission-mode. In Friday it is: --mode ask, edits, plan or auto. See `friday ask --help`."),
+    (("ask", "--max-budget-usd", "1", "x"), "In Friday it is: --max-cost USD."),
+    (("--dangerously-skip-permissions",), "No such option: --dangerously-skip-permissions. In Friday it is: --yolo."),
+    (("models", "-y"), "No such option: -y. See `friday models --help`."),
     (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
     (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
     (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
@@ -286,3 +292,14 @@ def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
 def test_help_uses_a_wide_terminal(console: Console) -> None:
     shown = plain(console.terminal("ask", "--help", columns=120).out)
     assert 80 < max(map(len, shown.splitlines())) <= 100
+
+
+def test_a_name_of_other_assistants_leads_to_an_option_or_a_command_that_exists(console: Console) -> None:
+    known = f"{console('--help').out}{console('ask', '--help').out}"
+    for name, here in other_names.OPTIONS.items():
+        assert not re.search(rf"(?:^|\s){re.escape(name)}[ ,]", known), name
+        assert all(option in known for option in re.findall(r"(?<![\w-])-{1,2}[a-z][\w-]*", here)), here
+    for name, here in other_names.COMMANDS.items():
+        assert name not in COMMANDS
+        first, *more = here.split()
+        assert first != "friday" or more[0].startswith("-") or more[0].rstrip(",") in COMMANDS, here

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from friday_cli import config
+from friday_cli.frontends.tui.commands.command_table import OTHER_NAMES, find
 from friday_cli.frontends.tui.widgets.status_bar import short_count
 from friday_cli.session import lists
 from friday_cli.session.commands import MeasureContext
@@ -248,6 +249,7 @@ async def test_a_note_is_kept_where_the_person_says(tmp_path: Path) -> None:
 
 async def test_a_wrong_command_names_the_nearest(tmp_path: Path) -> None:
     async with opened(tmp_path, ONE) as chat:
+        await chat.say("/compress", shows="No such command: /compress. In Friday it is: /compact.")
         await chat.say("/statsu", shows="No such command: /statsu. Did you mean /status?")
 
 
@@ -267,3 +269,9 @@ async def test_cost_says_why_a_cache_was_lost(tmp_path: Path) -> None:
         await chat.ask("second")
         await chat.say("/cost", shows="Not read from the cache again:")
         chat.has("had cached were not read from its cache", "so the service dropped them")
+
+
+def test_a_name_of_other_assistants_is_none_of_ours_and_leads_to_one_that_exists() -> None:
+    for name, here in OTHER_NAMES.items():
+        assert find(name) is None, name
+        assert not here.startswith("/") or find(here[1:].split()[0]), here

@@ -72,6 +72,47 @@ def choices(query: str, customs: CustomCommands, prompts: Sequence[tuple[str, st
     ]
 
 
+OTHER_NAMES = {
+    "about": "/status",
+    "allowed-tools": "/permissions",
+    "approvals": "/permissions",
+    "auth": "`friday auth set` in a shell",
+    "branch": "/fork",
+    "checkpoint": "/rewind",
+    "compress": "/compact",
+    "connect": "`friday auth set` in a shell",
+    "continue": "/resume",
+    "details": "Ctrl+O",
+    "directory": "/add-dir",
+    "editor": "Ctrl+G",
+    "extensions": "`friday plugins` in a shell",
+    "fast": "`--service-tier fast` at the start",
+    "keybindings": "/keys",
+    "keymap": "/keys",
+    "login": "`friday auth set` in a shell",
+    "logout": "`friday auth remove` in a shell",
+    "mcps": "/mcp",
+    "mention": "@ and a part of the name",
+    "models": "/model",
+    "output-style": "AGENTS.md, or a profile",
+    "plugin": "`friday plugins` in a shell",
+    "plugins": "`friday plugins` in a shell",
+    "policies": "/permissions",
+    "redo": "/rewind undo",
+    "restore": "/rewind",
+    "sandbox": "[sandbox] in the settings; /status shows it",
+    "share": "/export html",
+    "stats": "/cost",
+    "statusline": "`tui.status_command` in the settings",
+    "subagents": "/agents",
+    "summarize": "/compact",
+    "themes": "/theme",
+    "thinking": "/effort",
+    "todos": "/todo",
+}
+"""What other assistants call what Friday has by another name."""
+
+
 def is_command(text: str) -> bool:
     """Whether a text has the form of a command, known or not; an absolute path has not."""
     return text.startswith("/") and "\n" not in text and "/" not in text[1:].strip().partition(" ")[0]
@@ -80,6 +121,8 @@ def is_command(text: str) -> bool:
 def unknown(text: str, customs: CustomCommands) -> str:
     """The message for a command that does not exist, with the most similar name if there is one."""
     word = text.split()[0]
+    if here := OTHER_NAMES.get(word[1:].lower()):
+        return f"No such command: {word}. In Friday it is: {here}."
     close = closest_match(
         word[1:].lower(), [*(name for c in COMMANDS for name in (c.name, *c.aliases)), *customs.found]
     )
