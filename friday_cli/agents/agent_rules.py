@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import RuleSetting
+from friday_cli.core.permissions.patterns import profile_pattern
 from friday_cli.core.permissions.rule import ESCALATED, Allowlist, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
@@ -67,7 +68,7 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], 
             source=places.get(place, ""),
             readings=partial(path_readings, folders=folders),
         )
-        return replace(_known(rule), profile=named.profile, reason=named.reason)
+        return replace(_known(rule), profile=profile_pattern(named.profile), reason=named.reason)
     except UsageError as error:
         from friday_cli.config.rule_locations import rule_places
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from friday_cli.config.settings import RuleSetting
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import PermissionAsked
 from friday_cli.frontends.options import map_tool
@@ -86,6 +88,25 @@ async def test_a_rule_for_a_profile_holds_for_every_way_to_start_it(harness: Har
     flags = {**given.pop("flags", {}), "agents.delegation.batches": True}
     found = await results_of(harness, calls, **given, flags=flags, map_tool=map_tool)
     assert [status for status, _ in found] == ["denied"] * len(calls), found
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["Senior Coder", "senior coder", "SENIOR-CODER", " senior-coder", '"senior-coder"', "@senior-coder", "Senior*"],
+)
+@pytest.mark.parametrize("form", ["Task({})", "delegate_tasks({})", "profile"])
+async def test_a_rule_names_a_profile_as_its_file_does(harness: Harness, form: str, written: str) -> None:
+    """The name of a file of Claude Code is changed to letters that names of profiles have."""
+    folder = Path.home() / ".agents/agents"
+    folder.mkdir(parents=True)
+    (folder / "x.md").write_text("---\nname: Senior Coder\ndescription: x\ntools: Write\n---\nx\n")
+    writes = ("write_file", {"path": "made", "content": "x"})
+    harness.plays({"a": [delegates("senior-coder"), says("done")], "a.1": [does(writes), says("fine")]})
+    rule = RuleSetting("write_file", "deny", profile=written)
+    rule_options = {"flags": {"permissions.rules": (rule,)}} if form == "profile" else {"deny": (form.format(written),)}
+    session = await harness.ran(mode="yolo", **rule_options)
+    found = await harness.results(session.id, "a.1" if form == "profile" else "a")
+    assert [status for status, _ in found] == ["denied"]
 
 
 @pytest.mark.parametrize("rule", ["delegate_task(coder)", "Agent(coder)"])

@@ -57,6 +57,11 @@ def _alternatives(pattern: str) -> list[str]:
     return found
 
 
+def profile_pattern(written: str) -> str:
+    """A pattern for names of profiles as a person may write it, in the letters that these names have: `Senior Coder` is `senior-coder`."""
+    return re.sub(r"[^a-z0-9_*?\[\]!{},-]+", "-", written.lower()).strip("-")
+
+
 def plain(text: str) -> str:
     """A text for comparison: without case, and with composed letters. Some file systems see no difference either."""
     if text.isascii():

@@ -13,7 +13,7 @@ from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis
 from ..protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX, CallEffect, Effect, ToolCatalog
 from ..protocol.workspace import SandboxAccess
-from .patterns import DOMAIN, any_depth, host_pattern
+from .patterns import DOMAIN, any_depth, host_pattern, profile_pattern
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -96,6 +96,8 @@ def parse_rule(
     effect = None if tools is None else tools.effect(tool)
     if decision != "allow" and pattern and effect == "net" and not pattern.startswith(DOMAIN):
         others = (host_pattern(pattern),)
+    elif decision != "allow" and effect == "spawn" and not pattern.startswith(_ESTIMATE):
+        others = (profile_pattern(pattern),) if pattern else ()
     elif decision != "allow" and pattern and effect in ("read", "write", None):
         others = readings(pattern)
     return Rule(tool, pattern, decision, source=source, readings=others)

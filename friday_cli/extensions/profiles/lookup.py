@@ -30,6 +30,7 @@ _OWN_KEYS = pattern(
     re.M,
 )
 """Keys that no other tool has."""
+_NAME = pattern(r"""^name\s*:\s*["']?([\w-]+)""", re.M)
 MAX_FILES = 10_000
 """Files that are checked in a folder."""
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "reviewer", "summarizer")
@@ -56,7 +57,8 @@ class Profiles(msgspec.Struct, frozen=True):
         """The profile `name`. Raises UsageError with the closest match and all names."""
         if (profile := self.found.get(name)) is not None:
             return profile
-        problem = next((found for found in reversed(self.problems) if Path(found.path).stem == name), None)
+        names = ((_written_name(Path(found.path)), found) for found in reversed(self.problems))
+        problem = next((found for written, found in names if written == name), None)
         raise unknown_name("profile", name, self.names(), problem)
 
     def named(self, name: str) -> Profile:
@@ -188,14 +190,20 @@ class _ProfileSearch:
         self.announcements: list[str] = []
         self.whose = "the project"
         """Who brings the files that are added, for people."""
+        self._broken: dict[str, FileError] = {}
+        """Why a file that Friday's own format is meant for cannot be used, by the name of its profile: none of a later folder takes its
+        place."""
 
     def folder(self, folder: Path, origin: Origin) -> None:
         try:
-            paths = sorted(path for path in folder.glob("*.md") if path.is_file())
+            paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".md" and not path.is_dir())
         except OSError:
             return
         cache = ParseCache(folder, len(paths), self._env)
         for path in paths:
+            if not path.is_file():
+                self._unusable(path, origin, "is not a file.")
+                continue
             raw = frontmatter.contents(path)
             sha = trust.hash_of(raw) if len(paths) >= MIN_FILES and isinstance(raw, bytes) else ""
             self._file(path, origin, cache, sha, lambda raw=raw: raw)  # type: ignore[misc]
@@ -241,6 +249,14 @@ class _ProfileSearch:
                 cache.put(key, known)
         if (result := known.result(str(path))) is not None:
             self.add(path, origin, result)
+        else:
+            hint = "Begin it with a line `---`, `name: ...`, `description: ...` and a line `---`."
+            self._unusable(path, origin, "is not a profile.", hint)
+
+    def _unusable(self, path: Path, origin: Origin, why: str, hint: str = "") -> None:
+        """A file that is not a profile. One of the person is a problem where a profile has its name."""
+        if origin == "user":
+            self._broken.setdefault(path.stem, FileError(str(path), why, hint=hint))
 
     def parsed(self, path: Path, origin: Origin, raw: bytes | FileError) -> Profile | FileError:
         """The profile in a file, or why it cannot be used."""
@@ -257,7 +273,14 @@ class _ProfileSearch:
         """Add a profile, or the error of its file."""
         if isinstance(profile, FileError):
             self.problems.append(profile)
+            if origin in ("user", "project"):
+                self._broken.setdefault(_written_name(path), profile)
             return
+        broken = self._broken.get(profile.name)
+        if broken is not None and Path(broken.path).parent != path.parent and profile.name not in self.found:
+            if broken not in self.problems:
+                self.problems.append(broken)
+            return  # it would give what the file before it may have withheld
         before = self.found.setdefault(profile.name, profile)
         if before is profile:
             if origin in ("project", "claude") and profile.name in SHIPPED_NAMES:
@@ -287,6 +310,13 @@ class _ProfileSearch:
                 self.problems.append(FileError(profile.path, problem, field="subAgents", hint=hint))
                 kept = tuple(name for name in profile.sub_agents if name in names)
                 self.found[profile.name] = msgspec.structs.replace(profile, sub_agents=kept)
+
+
+def _written_name(path: Path) -> str:
+    """The name of the profile in a file that cannot be used, as far as it can be read; else that of the file."""
+    raw = frontmatter.contents(path) if path.is_file() else b""
+    found = None if isinstance(raw, FileError) else _NAME().search(raw.decode("utf-8", "replace"))
+    return found[1].lower() if found else path.stem
 
 
 def is_profile(raw: bytes) -> bool:

@@ -164,6 +164,38 @@ class TestProblems:
         with pytest.raises(UsageError, match="maxIterations"):
             found.get("bad")
 
+    @pytest.mark.parametrize("text", [
+        "---\nname: coder\ndescription: x\nallowedTools: [read_file]\nmode: nonsense\n---\nWork.\n",
+        "---\nname: coder\ndescription: x\nallowedTools: [read_file\n---\nWork.\n",
+        "---\nname: coder\ndescription: x\nallowedTools: [read_file]\nWork.\n",
+        "\n---\nname: coder\ndescription: x\nallowedTools: [read_file]\n---\nWork.\n",
+        "a link to nothing", "a pipe", "",
+    ])  # fmt: skip
+    def test_nothing_takes_the_place_of_a_file_of_the_person_that_cannot_be_used(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        """It may withhold what another profile of the name has."""
+        file = write(tmp_path / "home/profiles/coder.md", "coder")
+        if text.startswith("a "):
+            file.unlink()
+            os.mkfifo(file) if text == "a pipe" else file.symlink_to("nothing")
+        else:
+            file.write_text(text)
+        write(tmp_path / "repo/.friday/profiles/coder.md", "coder")
+        found = profiles.load(project=project(tmp_path))
+        assert found.names() == tuple(name for name in SHIPPED if name != "coder")
+        with pytest.raises(UsageError, match="Its file cannot be used") as refused:
+            found.get("coder")
+        assert str(file) in str(refused.value)
+        assert str(file) in found.problem_notices()[0]
+
+    def test_a_text_beside_the_profiles_of_the_person_is_no_problem(self, tmp_path: Path) -> None:
+        write(tmp_path / "home/profiles/x.md", "x").with_name("README.md").write_text("# About\n")
+        write(tmp_path / "home/profiles/Y.MD", "coder")
+        found = profiles.load()
+        assert found.problems == ()
+        assert found.get("coder").origin == "user"
+
     def test_markdown_that_is_none_of_ours_is_ignored(self, tmp_path: Path) -> None:
         folder = profiles.user_folder()
         folder.mkdir(parents=True)
