@@ -244,3 +244,13 @@ async def test_a_person_takes_a_sub_agent_over_and_hands_it_back(tmp_path: Path)
         assert end is not None
         assert end.text == "my own words"
         await chat.say("/handback", shows="You have not taken over a sub-agent.")
+
+
+async def test_a_tree_without_agents_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(80, 24)) as chat:
+        await chat.say("/agents", shows="No agent has run yet.")
+        await chat.press("escape")
+        await chat.ask("go", shows="One.")
+        await chat.press("ctrl+t")
+        await chat.until(lambda: chat.side.agents.has_focus and "friday go" in chat.frame)
+        assert "No agent has run yet." not in chat.frame

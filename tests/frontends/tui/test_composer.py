@@ -86,6 +86,7 @@ async def test_enter_runs_the_offered_command_and_an_unknown_one_stays_in_the_pr
         await chat.type("/cos")
         assert "/cost" in chat.frame
         await chat.press("enter", shows="Nothing has run yet.")
+        assert "$" not in chat.frame
         await chat.say("/nonsense now", shows="No such command: /nonsense. /help lists the commands.")
         assert chat.composer.text == "/nonsense now"
         assert chat.state.root is None

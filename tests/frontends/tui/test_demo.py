@@ -45,3 +45,14 @@ async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
         await chat.say("/cost", shows="tokens that count toward limits, no cost (demo).")
         await chat.say("/model", shows="* demo")
         assert "demo/demo" not in chat.frame, "it is listed once"
+
+
+async def test_the_output_of_a_command_of_the_person_is_no_part_of_the_request(tmp_path: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, model="demo", attended=True), cwd=tmp_path)
+    async with running(app, size=(120, 60)) as chat:
+        await chat.until(lambda: app.controller.session is not None)
+        await chat.say("!echo hello", shows="! echo hello · exit 0")
+        await chat.say("run `touch made`", shows="Friday wants to run a command")
+        (ask,) = chat.state.asks.values()
+        assert ask.event.subject == "touch made"  # type: ignore[union-attr]
+        await chat.stop()

@@ -25,6 +25,13 @@ async def test_a_person_is_not_told_what_the_model_is_to_do(tmp_path: Path) -> N
         assert "hand in a plan" not in chat.frame
 
 
+async def test_a_task_after_the_command_is_sent_in_mode_plan(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, {"a": [does("ask_user", plan=PLAN), {"text": "Finished."}]}) as chat:
+        await asked(chat, say="/plan make out.txt")
+        assert (chat.state.mode, chat.state.root and chat.state.root.task) == ("plan", "make out.txt")
+        chat.has("Friday hands in a plan")
+
+
 async def handed_in(chat: Chat) -> None:
     await chat.say("/plan")
     await asked(chat, say="plan it")

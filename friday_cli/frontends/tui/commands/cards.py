@@ -198,7 +198,7 @@ def cost_card(state: SessionView) -> str:
     columns = ("agent", "input", "cached", "output", *(["cost"] if priced else []))
     lost = [f"- {code(path, 30)}: {code(note.text, 300)}" for path, note in state.notices if note.topic == "cache"]
     tail = "\n\nNot read from the cache again:\n\n" + "\n".join(lost[-10:]) if lost else ""
-    return head + "\n\n" + (table(columns, rows) + tail if rows else "Nothing has run yet.")
+    return f"{head}\n\n{table(columns, rows)}{tail}" if rows else "Nothing has run yet."
 
 
 def _cost_row(name: str, usage: Usage, cost: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.session import lists
 from friday_cli.session.commands import ListRules, MeasureContext, RevokeRule, SetMode
+from friday_cli.system.paths import with_tilde
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
@@ -74,7 +75,9 @@ async def _keys(chat: CommandContext, rest: str) -> None:
 
     wrong = "".join(f"\n- {command_output.code(text, 300)}" for text in chat.keys.problems)
     tail = f"\n\nNot used:\n{wrong}" if wrong else ""
-    chat.show_card(f"{keys_page(chat.keys.chosen)}\nYour own keys: {command_output.code(str(keys_file()), 200)}.{tail}")
+    chat.show_card(
+        f"{keys_page(chat.keys.chosen)}\nYour own keys: {command_output.code(with_tilde(keys_file()), 200)}.{tail}"
+    )
 
 
 @command("mode", "What runs without asking you: ask, edits, plan, auto", usage="[MODE]")
@@ -91,9 +94,11 @@ async def _mode(chat: CommandContext, rest: str) -> None:
             await chat.controller.require_session().do(SetMode(mode))
 
 
-@command("plan", "Mode plan: read-only")
+@command("plan", "Mode plan: read-only; with a task: plan it", usage="[TASK]")
 async def _plan(chat: CommandContext, rest: str) -> None:
     await chat.controller.require_session().do(SetMode("plan"))
+    if rest:
+        await chat.send(rest)
 
 
 @command("agents", "The tree of all agents of the session", aliases=("tasks",))

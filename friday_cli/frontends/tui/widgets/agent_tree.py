@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -128,7 +129,10 @@ class AgentTree(PromptTyping, can_focus=True):
         width = self.scrollable_content_region.width  # without the scrollbar
         if number >= len(self._rows):
             self._visible.pop(number, None)
-            return Strip.blank(width, self._base_style)
+            text = "No agent has run yet." if not y and self.filter == "all" else ""
+            return Strip([Segment(text, self._base_style + self.context.renderer.styles.dim)]).extend_cell_length(
+                width, self._base_style
+            )
         agent, branch = self._rows[number]
         strips = self._row(agent, branch, width)
         self._visible[number] = (agent.path == self.selected, strips)

@@ -27,12 +27,14 @@ _READ = re.compile(rf"(?:please )?(?:read|show|cat|open) (?:the )?{_ONE}", re.I)
 _RUN = re.compile(
     r"(?:please )?(?:run|execute) (?:`(?P<ticks>[^`]+)`|(?P<word>(?!(?:an?|the|my|our|all|this)\b).+))", re.I
 )
+_ADDED = re.compile(r"\n\n[<\[]")
+"""Where files and the output of commands begin, which come after the words of the person."""
 _OVERVIEW = re.compile(r"sub-?agents?|overview|survey|project|folder", re.I)
 
 
 def script_of(prompt: str) -> Script | None:
     """The script for a request of a person, None where the demo cannot do it."""
-    text = " ".join(prompt.partition("\n\n<")[0].split())
+    text = " ".join(_ADDED.split(prompt)[0].split())
     if "Answer with one JSON document" in prompt:
         return None
     for pattern, script in ((_RUN, run), (_READ, read), (_FIND, find)):
