@@ -29,7 +29,7 @@ SPARE = 4
 
 class BatchForecast(msgspec.Struct, frozen=True):
     """The forecast for `count` items: what they will cost in US dollars, use in tokens and take in seconds: ranges that nine of ten batches end in. `runs`: how
-    many earlier ones it is made from; without any the ranges are None. `cost` is None for an unknown price, too."""
+    many earlier ones it is made from; without any the ranges are None. `cost` is None for an unknown price, too, and for none."""
 
     count: int
     runs: int
@@ -67,9 +67,8 @@ def forecast(past: Sequence[PastRun], count: int, parallel: int, around: float =
     slots = max(1, min(parallel, count)) / max(1.0, around)
     low, high = _total([run.active_s for run in newest], count)
     tokens = _total([run.tokens for run in newest], count)
-    return BatchForecast(
-        count, len(costs) or len(newest), _total(costs, count) if costs else None, (low / slots, high / slots), tokens
-    )
+    cost = _total(costs, count) if any(costs) else None
+    return BatchForecast(count, len(costs) or len(newest), cost, (low / slots, high / slots), tokens)
 
 
 def _total(values: Sequence[float], count: int) -> tuple[float, float]:

@@ -208,7 +208,9 @@ class FridayApp(App[int]):
             pass
         elif panel.has_focus_within:
             chat.body.leave_panel()
-        elif not chat.composer.area.has_focus and not chat.welcome:
+        elif chat.welcome:
+            chat.welcome.query_one("#ways").focus()
+        elif not chat.composer.area.has_focus:
             chat.composer.area.focus()
         elif chat.composer.aim_at_main() or chat.body.close_overlay():
             pass

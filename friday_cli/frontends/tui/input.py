@@ -109,7 +109,7 @@ class InputController:
             pass
         elif chat.welcome is not None:
             self.offer(draft.text)
-            self.say_note("Choose a model above first; then Enter sends this.")
+            self.say_note("Choose a model above first (Esc goes there); then Enter sends this.")
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)
         elif not chat.composer.queue.empty:  # what was typed before comes first

@@ -75,6 +75,8 @@ async def test_without_a_model_nothing_typed_is_lost_or_queued(tmp_path: Path, h
         await chat.press("enter")
         assert chat.composer.text == "hello"
         assert chat.composer.queue.empty
+        await chat.press("escape")
+        assert app.query_one(OptionList).has_focus
 
 
 async def test_an_enter_right_behind_letters_is_for_the_prompt_and_chooses_nothing(tmp_path: Path, home: Path) -> None:
