@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from friday_cli.core.text.star_regex import FOLDERS, NAME, star_regex
+
 _CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]", re.S)
 _ITEM = re.compile(r"\[:(?P<named>[a-z]+):\]|\\?(?P<first>.)(?:-\\?(?P<last>.))?", re.S)
+_GREEDY = {NAME: "[^/]*", FOLDERS: "(?:.*/)?"}
 _NAMED_CLASSES = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "xdigit": "0-9a-fA-F", "space": r"\s", "blank": r" \t",
     "punct": r"!-/:-@\[-`{-~", "cntrl": r"\x00-\x1f\x7f", "graph": "!-~", "print": " -~",
@@ -17,44 +20,46 @@ def to_regex(pattern: str, *, braces: bool) -> str:
     """The regular expression of a pattern for a whole path with `/`. `*` and `?` stop at `/`; `**` as a whole component does
     not. `[a-z]` and `[!a]` are classes, `\\` escapes the next character, and `{a,b}` are alternatives if `braces` is set.
     Raises ValueError for an unclosed `[` or `{` and an unknown class."""
-    out, at, depth = "", 0, 0
+    out, at, depth = list[str](), 0, 0
     while at < len(pattern):
         char = pattern[at]
         if char == "*":
             end = at + len(pattern[at:]) - len(pattern[at:].lstrip("*"))
             whole = end > at + 1 and (at == 0 or pattern[at - 1] in "/{,")
             if whole and pattern[end : end + 1] == "/":
-                out, at = out + "(?:.*/)?", end + 1
+                out.append(FOLDERS)
+                at = end + 1
                 continue
-            out += (".+" if at else ".*") if whole and end == len(pattern) else "[^/]*"
+            out.append((".+" if at else ".*") if whole and end == len(pattern) else NAME)
             at = end - 1
         elif char == "?":
-            out += "[^/]"
+            out.append("[^/]")
         elif char == "[":
             found = _CLASS.match(pattern, at)
             if not found:
                 raise ValueError("an unclosed [")
             inner = "".join(map(_of_class, _ITEM.finditer(found[2])))
-            out += f"(?!/)[{'^' if found[1] else ''}{inner}]"
+            out.append(f"(?!/)[{'^' if found[1] else ''}{inner}]")
             at = found.end() - 1
         elif char == "\\" and at + 1 < len(pattern):
             at += 1
-            out += re.escape(pattern[at])
+            out.append(re.escape(pattern[at]))
         elif braces and char == "{":
             depth += 1
-            out += "(?:"
+            out.append("(?:")
         elif braces and depth and char == "}":
             depth -= 1
-            out += ")"
+            out.append(")")
         elif braces and depth and char == ",":
-            out += "|"
+            out.append("|")
         else:
-            out += re.escape(char)
+            out.append(re.escape(char))
         at += 1
     if depth:
         raise ValueError("an unclosed {")
-    re.compile(out)
-    return out
+    regex = "".join(_GREEDY.get(piece, piece) for piece in out) if "(?:" in out else star_regex(out)
+    re.compile(regex)
+    return regex
 
 
 def _of_class(item: re.Match[str]) -> str:

@@ -208,3 +208,11 @@ def test_links_quotes_and_code_in_a_prompt_name_no_files(friday: Friday, prompt:
     put(friday.project, "a.txt", HIDDEN)
     assert HIDDEN not in sent_by(friday, prompt=prompt)[0]
     assert HIDDEN in sent_by(friday, prompt=f"{prompt}\n\n(@a.txt)" if "~~~" not in prompt else "@a.txt")[0]
+
+
+def test_rules_of_a_folder_that_nobody_trusts_hold_nothing_up(friday: Friday) -> None:
+    (friday.project / ".git").mkdir()
+    put(friday.project, ".gitignore", "*a" * 30 + "b\n")
+    put(friday.project, "a" * 200 + "/x", "x")
+    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: 'echo x > y'}}]}, {text: done}]}")
+    assert friday.run("--yolo", "go").out.strip() == "done"

@@ -358,7 +358,11 @@ def test_our_own_search_needs_nothing_but_the_standard_library() -> None:
     modules = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, home], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {"msgspec", "asyncio", "friday_cli.core"} & set(modules)
+    assert not {"msgspec", "asyncio"} & set(modules)
+    assert {name for name in modules if name.startswith("friday_cli.core.")} == {
+        "friday_cli.core.text",
+        "friday_cli.core.text.star_regex",
+    }
 
 
 PARTS = ["a", "b", "ab", "*", "*b", "a*", "?", "**", "[ab]", "[!a]", "a.b", "*.b", "\\a", "c", "a?", "ab*"]

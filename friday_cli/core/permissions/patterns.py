@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from ..text import lazy_regex
+from ..text.star_regex import ANY, FOLDERS, NAME, star_regex
 
 DOMAIN = "domain:"
 """How the pattern of a rule for a host begins, and its subject."""
@@ -24,22 +25,23 @@ def strict_glob(*patterns: str) -> re.Pattern[str]:
     """The patterns of a deny or ask rule as one regular expression for texts of `plain`. A pattern that ends in a name means
     what is below it, too: a rule for a folder holds for its files. `[ab]` and `{a,b}` mean themselves and what they mean to
     other programs."""
-    found = []
+    found: dict[str, None] = {}
     for pattern in dict.fromkeys(one for each in patterns for one in _alternatives(plain(each))):
         pattern = pattern.removeprefix("./").rstrip("/")
         below = "" if re.search(r"[*?]", pattern.rpartition("/")[2]) else "(?:/.*)?"
-        found.append(_expression(pattern) + below if pattern not in ("", ".") else ".*")
-    return re.compile("|".join(f"(?:{_CLASS().sub(_class, one)})" for one in found), re.S)
+        for classes in (False, True):
+            found[f"(?:{_expression(pattern, classes)}{below})" if pattern not in ("", ".") else ".*"] = None
+    return re.compile("|".join(found), re.S)
 
 
 def _class(found: re.Match[str]) -> str:
-    """`[a-z]` in an escaped pattern as itself, or one of these letters."""
+    """`[a-z]` in an escaped pattern as one of these letters."""
     letters = f"[{'^/' if found[1] else ''}{found[2]}]".replace(r"\-", "-")
     try:
         re.compile(letters)
     except re.error:
         return found[0]
-    return f"(?:{found[0]}|{letters})"
+    return letters
 
 
 _BRACES = lazy_regex.pattern(r"\{([^{}]*,[^{}]*)\}")
@@ -71,13 +73,14 @@ def plain(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def _expression(pattern: str) -> str:
-    out = ""
-    for token in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
-        out += {"**/": r"(?:.*/)?", "/**": r"(?:/.*)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}.get(
-            token, re.escape(token)
-        )
-    return out
+def _expression(pattern: str, classes: bool = False) -> str:
+    """`classes`: `[a-z]` means one of these letters, else itself."""
+    meaning = {"**/": FOLDERS, "/**": "(?:/.*)?", "**": ANY, "*": NAME, "?": "[^/]"}
+    pieces = []
+    for token in re.split(r"((?:^|(?<=/))\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
+        escaped = re.escape(token)
+        pieces.append(meaning.get(token) or (_CLASS().sub(_class, escaped) if classes else escaped))
+    return star_regex(pieces)
 
 
 def any_depth(pattern: str) -> str:
