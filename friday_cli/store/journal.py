@@ -41,13 +41,25 @@ class SessionJournal:
         self._reader = reader
         self._failure: StoreError | None = None
         self._prefixes = StoredPrefixes()
+        self._unstored: tuple[int, ...] = ()
+        """The holds that ended with events whose write failed."""
 
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
         they and all earlier ones also survive a power failure. It fails with StoreError."""
         batch = tuple(envelopes)
-        ended = self._ledger.take_ended(batch) if self._ledger is not None else ()
-        return self._writer.submit(lambda db: self._write(db, batch, ended), durable=durable, failed=self._stop)
+        ended = (*self._unstored, *(self._ledger.take_ended(batch) if self._ledger is not None else ()))
+        self._unstored = ()
+
+        def failed(error: StoreError) -> None:
+            self._failure, self._unstored = self._failure or error, ended
+
+        return self._writer.submit(lambda db: self._write(db, batch, ended), durable=durable, failed=failed)
+
+    def append_again(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        """As a durable `append` after one that failed, of all that is not stored since then."""
+        self._failure, self._prefixes = None, StoredPrefixes()
+        return self.append(envelopes, durable=True)
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number greater than `after`, in order."""
@@ -61,9 +73,6 @@ class SessionJournal:
         append_events(db, key_of(db, self.session), envelopes, add_usage=add_usage, prefixes=self._prefixes)
         if ledger is not None:
             ledger.stored(db, ended)
-
-    def _stop(self, error: StoreError) -> None:
-        self._failure = self._failure or error
 
 
 # ---- events to rows ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -324,7 +324,7 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         return DatabaseDamaged(path)
     match _code(error):
         case sqlite3.SQLITE_FULL:
-            return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
+            return _full(path)
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return DatabaseDamaged(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
@@ -336,5 +336,12 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
                 f"Another program has kept {path} busy for {RETRY_S:.0f} s.", hint="Close it and try again."
             )
         case sqlite3.SQLITE_IOERR:
-            return Unwritable(f"{path} cannot be read or written: {error}.", hint="Check the disk, then resume.")
+            with suppress(OSError):
+                if os.statvfs(path.parent).f_bavail == 0:
+                    return _full(path)  # not even its log can be opened
+            return Unwritable(f"{path} cannot be read or written: {error}.", hint="Check the disk.")
     return StoreError(f"{path}: {error}.")
+
+
+def _full(path: Path) -> Unwritable:
+    return Unwritable(f"The disk is full: {path} cannot be written.", hint="Free some space.")

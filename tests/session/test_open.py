@@ -22,9 +22,10 @@ from friday_cli.core.protocol.messages import user
 from friday_cli.session import open, open_context
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
-from friday_cli.store import schema
+from friday_cli.store import journal, schema
 from friday_cli.store.store import Store
 from friday_cli.system.paths import data_dir, store_path
+from friday_cli.view import SessionView
 from friday_cli.view.follower import SessionFollower
 from tests.scenarios import tree
 from tests.session.harness import Harness, delegates, does, says
@@ -117,6 +118,32 @@ async def test_a_session_to_resume_is_not_replaced_by_one_in_memory(harness: Har
     with pytest.raises(Unwritable, match="Sessions cannot be saved"):
         async with harness.session(resume="7f3a0000-0000-0000-0000-000000000000"):
             raise AssertionError
+
+
+async def test_a_session_is_saved_again_when_the_disk_is_no_longer_full(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, once; nothing had to be resumed."""
+    harness.plays({"a": [says("one"), says("x" * 400_000), says("three")]})
+    full, write = list[bool](), journal.append_events
+
+    def fails(*given: Any, **more: Any) -> None:
+        if full:
+            raise Unwritable("The disk is full.")
+        write(*given, **more)
+
+    monkeypatch.setattr(journal, "append_events", fails)
+    async with harness.session() as session:
+        await session.prompt("first")
+        full.append(True)
+        await session.prompt("second")
+        assert not session.facts.kept
+        full.clear()
+        used = SessionView.of(await session.history()).usage_of("a")
+    envelopes = await harness.log(session.id)
+    assert [e.seq for e in envelopes] == list(range(1, len(envelopes) + 1))
+    again = SessionView.of(envelopes)
+    assert again.usage_of("a") == used
 
 
 @pytest.mark.parametrize("leap_s", [1e6, -1e6])

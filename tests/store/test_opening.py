@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import stat
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.store import migrations, schema, writer
 from friday_cli.store.repair import repair
+from friday_cli.store.schema import explain
 from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.store.files import content_of, put, sql
@@ -215,3 +218,16 @@ async def test_a_store_whose_thread_cannot_start_is_closed_at_once(path: Path, m
         with pytest.raises(RuntimeError, match="new thread"):
             await store.create_session("/work")
     await asyncio.wait_for(store.close(), 10)
+
+
+@pytest.mark.parametrize(
+    ("left", "words"), [(0, "The disk is full: "), (9, "cannot be read or written: disk I/O error")]
+)
+def test_a_disk_that_is_too_full_to_open_the_file_is_named(
+    path: Path, monkeypatch: pytest.MonkeyPatch, left: int, words: str
+) -> None:
+    """SQLite only says "disk I/O error" where it cannot make the files beside it."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    monkeypatch.setattr(os, "statvfs", lambda folder: SimpleNamespace(f_bavail=left))
+    assert words in str(explain(error, path))

@@ -9,6 +9,7 @@ import pytest
 
 from friday_cli.core.limits.budget import Amounts
 from friday_cli.core.limits.ledger import Held, Need
+from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, SessionStarted, TurnFinished
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.waiting import CapReached
@@ -98,6 +99,31 @@ async def test_a_request_gets_what_is_left_and_a_usual_reply_while_others_may_re
     assert isinstance(again, Held)
     assert again.amounts.cost == 0.6
     assert two.caps_of("demo", "demo") == frozenset()
+
+
+async def test_what_is_stored_after_the_disk_was_full_counts_once_and_holds_nothing(store: Store) -> None:
+    await store.spending.set_caps([SpendingCap("", "daily", "cost", 1.0)])
+    session, ledger, _ = await owned(store)
+    journal, events = store.journal(session, ledger), run_of(session, SATURDAY, total=USED)
+    await journal.append(events[:2])
+    held = await ledger.hold(need())
+    assert isinstance(held, Held)
+    await ledger.begin(held)
+    ledger.end(held, "a")
+    await store._writer.submit(
+        lambda db: db.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'x'); END")
+    )
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await journal.append_again(events[2:3])
+    await store._writer.submit(lambda db: db.execute("DROP TRIGGER full"))
+    with pytest.raises(StoreError):
+        await journal.append(events[3:])  # it would leave a gap
+    await journal.append_again(events[2:])
+    assert (await spent(store, "daily"))[0] == 0.5
+    (row,) = [row for row in await store.spending.used(SATURDAY) if row.period == "daily"]
+    assert row.held.cost == 0
+    assert [e.seq for e in await store.events(session)] == [1, 2, 3, 4]
 
 
 async def test_what_a_killed_owner_had_begun_counts_until_and_after_its_recovery(store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..protocol.errors import StoreError
+from ..protocol.errors import StoreError, Unwritable
 from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, Prefix, TextDelta, ThinkingDelta, ToolOutput
 from ..text.known_keys import known_keys, mask_keys_in
 
@@ -22,6 +22,9 @@ class Journal(Protocol):
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         """Store `envelopes`, in order. Done when they survive the death of the process; with `durable`, when they and all
         earlier ones survive a power failure. Fails with StoreError."""
+
+    def append_again(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        """As a durable `append` after one that failed, of all that is not stored since then."""
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number above `after`, in order."""
@@ -39,6 +42,9 @@ class MemoryJournal:
         done.set_result(None)
         return done
 
+    def append_again(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        return self.append(envelopes, durable=True)
+
     async def read(self, after: int) -> list[Envelope]:
         return [e for e in self.envelopes if e.seq is not None and e.seq > after]
 
@@ -49,6 +55,8 @@ AT_ONCE = 250
 """Events that a reader gets before other tasks of the event loop run."""
 SOON_S = 0.005
 """Seconds that events wait for others, to be stored with them in one transaction."""
+SAVE_AGAIN_S = 10.0
+"""Seconds between two tries to save what is in memory only, as on a disk that was full."""
 MERGED = 16_000
 """Characters from which on nothing is merged into a live event, because merging takes longer the longer it is."""
 
@@ -154,7 +162,7 @@ class _Emitted(msgspec.Struct, eq=False):
 
 class Log:
     """Numbers, stores and publishes the events of one session. When the journal fails, the session continues in memory
-    and reports that once. Earlier events are safe."""
+    and reports that once. Earlier events are safe. Where the journal could not be written, it is tried again later."""
 
     def __init__(
         self,
@@ -187,6 +195,11 @@ class Log:
         self._recent: list[Envelope] | None = []
         """The first `RECENT` events of this process; None when there are more."""
         self.failure: StoreError | None = None
+        """Why nothing is stored now."""
+        self._unwritten: tuple[Journal, list[Envelope]] | None = None
+        """The journal that failed and may be written again, with what it does not have."""
+        self._again: asyncio.TimerHandle | None = None
+        self._tries_again = False
         self._prefix: tuple[Prefix, tuple[str, ...], Prefix] | None = None
         """The newest prefix, the keys that were known then, and the prefix without them."""
         self._watch = watch
@@ -286,6 +299,10 @@ class Log:
         """Store what was emitted and end the streams of all readers. Returns after all reads of the journal, so that a
         reader that came just before gets all events too."""
         await self.flush()
+        self._try_again()
+        await self.flush()
+        if self._again is not None:
+            self._again.cancel()
         if self._replays:
             await asyncio.wait(self._replays)
         for reader in self._readers:
@@ -298,12 +315,17 @@ class Log:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._waiting:
+        if not (self._waiting or self._tries_again):
             self._idle.set()
             return
         group, self._waiting = self._waiting, []
         self._writes = True
         envelopes = [envelope for emitted in group for envelope in emitted.envelopes]
+        if self._unwritten is not None:
+            self._unwritten[1].extend(envelopes)
+            if self._tries_again:
+                self._continuing = asyncio.ensure_future(self._save_again(*self._unwritten, group, envelopes))
+                return
         written = self._journal.append(envelopes, durable=any(emitted.durable for emitted in group))
         written.add_done_callback(lambda written: self._written(written.exception(), group, envelopes))
 
@@ -331,11 +353,38 @@ class Log:
         except StoreError:
             pass  # the notice below reports the error
         first = next((e.seq or 0 for emitted in group for e in emitted.envelopes), self._seq + 1)
+        if isinstance(error, Unwritable):
+            self._unwritten = self._journal, []
+            self._plan_try()
         self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < first])
         self._add("a", [Notice(f"This session is no longer saved: {error}", "error")], None)
         self._waiting = [*group, *self._waiting]
         self._writes = False
         self._write()
+
+    def _plan_try(self) -> None:
+        self._again = asyncio.get_running_loop().call_later(SAVE_AGAIN_S, self._try_again)
+
+    def _try_again(self) -> None:
+        if self._unwritten is not None:
+            self._tries_again = True
+            self._idle.clear()
+            self._write()
+
+    async def _save_again(
+        self, journal: Journal, unwritten: list[Envelope], group: list[_Emitted], envelopes: list[Envelope]
+    ) -> None:
+        """Store what is in memory only, the events of `group` included; if that fails, plan the next try."""
+        self._tries_again = False
+        try:
+            await journal.append_again(unwritten)
+        except StoreError:
+            await self._journal.append(envelopes)
+            self._plan_try()
+        else:
+            self._journal, self._unwritten, self.failure = journal, None, None
+            self._add("a", [Notice("This session is saved again, with all that was not.")], None)
+        self._written(None, group, envelopes)
 
     def _publish(self, envelopes: Sequence[Envelope]) -> None:
         for reader in self._readers:

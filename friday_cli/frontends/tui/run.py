@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path, joins: str) -> int:
     if app.services.failure is not None:
         print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
         code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
-    _print_end(app.controller.last, *comes_back)
+    _print_end(app.controller.last, *comes_back())
     return code or 0
 
 
@@ -103,18 +103,23 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     finally:
         comes_back = _comes_back(chat.controller)
         await (_go_on(chat.controller) if chat.controller.detached else chat.controller.close())
-    _print_end(chat.controller.last, *comes_back)
+    _print_end(chat.controller.last, *comes_back())
     return code
 
 
-def _comes_back(controller: SessionController) -> tuple[str, str]:
-    """What becomes of the session without this chat, and the command that comes back to it, "" for none."""
-    remote = controller.remote
+def _comes_back(controller: SessionController) -> Callable[[], tuple[str, str]]:
+    """Called when the chat has ended: what becomes of the session, and the command that comes back to it, "" for none."""
+    remote, session = controller.remote, controller.session
     if remote is None:
-        saved = controller.session is None or controller.session.facts.kept
-        return ("saved. Resume", "-r") if saved else ("was not saved, or only its beginning", "")
+
+        def saved() -> tuple[str, str]:  # what was not saved may be at its end
+            kept = session is None or session.facts.kept
+            return ("saved. Resume", "-r") if kept else ("was not saved, or only its beginning", "")
+
+        return saved
     ends = remote.ending or remote.ended.is_set() or (remote.facts.idle and not remote.facts.at_work)
-    return "saved. Resume" if ends else "continues without this terminal", "attach"
+    words = "saved. Resume" if ends else "continues without this terminal"
+    return lambda: (words, "attach")
 
 
 async def _go_on(controller: SessionController) -> None:

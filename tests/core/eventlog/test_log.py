@@ -8,16 +8,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from friday_cli.core.eventlog.log import AT_ONCE, SOON_S, Log, MemoryJournal
-from friday_cli.core.protocol.errors import StoreError
+from friday_cli.core.eventlog.log import AT_ONCE, SAVE_AGAIN_S, SOON_S, Log, MemoryJournal
+from friday_cli.core.protocol.errors import StoreError, Unwritable
 from friday_cli.core.protocol.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
 
 
 class Slow(MemoryJournal):
     """Takes a second for each write; from the `breaks`-th event on every write fails."""
 
-    def __init__(self, *, breaks: int = 10**9, readable: bool = True) -> None:
+    def __init__(self, *, breaks: int = 10**9, readable: bool = True, error: type[StoreError] = StoreError) -> None:
         super().__init__()
+        self._error = error("disk full")
         self._breaks, self._readable = breaks, readable
         self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
         self._free_at = 0.0
@@ -33,7 +34,7 @@ class Slow(MemoryJournal):
     def _write(self) -> None:
         envelopes, done = self._queue.popleft()
         if len(self.envelopes) + len(envelopes) > self._breaks:
-            done.set_exception(StoreError("disk full"))
+            done.set_exception(self._error)
         else:
             self.envelopes.extend(envelopes)
             done.set_result(None)
@@ -219,6 +220,31 @@ async def test_when_the_journal_fails_the_session_continues_and_reports_it_once(
     kept = 3 if at_once == 1 else 1  # what waits for the first write is written as one
     assert late == (early if readable else [e for e in early if (e.seq or 0) > kept])
     assert [e.seq for e in journal.envelopes] == [*range(1, kept + 1)], "what was acknowledged is kept"
+
+
+@pytest.mark.parametrize("tries", [0, 2])
+async def test_what_could_not_be_written_is_written_when_it_can_be(tries: int) -> None:
+    """Also at the end, where nothing was tried before: each event once and in order, for the journal and for readers."""
+    journal, early = Slow(breaks=3, error=Unwritable), list[Envelope]()
+    log = Log(journal)
+    reader = read(log, early)
+    for number in range(1, 7):
+        await log.emit("a", note(number))
+    assert (len(journal.envelopes), str(log.failure)) == (3, "disk full")
+    await asyncio.sleep((tries + 0.5) * SAVE_AGAIN_S)
+    journal._breaks = 10**9
+    if tries:
+        await asyncio.sleep(SAVE_AGAIN_S + 2)
+        assert log.failure is None
+        await log.emit("a", note(7))
+    await log.close()
+    await reader
+    assert log.failure is None
+    assert [e.seq for e in journal.envelopes] == [e.seq for e in early] == list(range(1, len(early) + 1))
+    assert [text for text in texts(early) if "session" in text] == [
+        "This session is no longer saved: disk full",
+        "This session is saved again, with all that was not.",
+    ]
 
 
 async def test_an_event_that_nobody_waits_for_is_stored_with_the_next_or_a_little_later() -> None:
