@@ -161,13 +161,14 @@ def resume(
             f"{row.id[:8]}  {row.title}  ({with_tilde(row.cwd)}; cost {live_sessions.price(row)} so far; {row.model}, mode {row.mode or 'ask'})"
         )
     output.show(
-        "Each continues with its model and mode, and may cost as much as its task needs; the limits in your settings apply."
+        "Each continues with its model, its mode, and what its command line limited and denied. Without a limit it may cost as much as "
+        "its task needs."
     )
     if output.confirm(f"Resume {pluralize(len(rows), 'session')}?", yes=yes, otherwise="Nothing was resumed"):
         begin = [sys.executable, "-m", "friday_cli", "ask", "-b"]
         ended = [
             subprocess.run(
-                [*begin, *live_sessions.in_mode(row.mode), "-r", row.id, "--cwd", row.cwd, CONTINUE],
+                [*begin, *live_sessions.as_it_was(row), "-r", row.id, "--cwd", row.cwd, CONTINUE],
                 stdin=subprocess.DEVNULL,
                 check=False,
             )

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.fleet import FleetRow, OpenQuestion, WatchedFleet, fleet, interrupted, remove_stale_sockets
 from friday_cli.store import locks
-from friday_cli.store.listing import list_sessions, run_query, short_ids
+from friday_cli.store.listing import list_sessions, newest_bodies, run_query, short_ids
 from friday_cli.store.records import SessionRow
 from friday_cli.system import session_socket
 from friday_cli.system.other_machine import by_ssh, starts_one, typed
@@ -165,7 +165,7 @@ class ScreenActions:
 
     async def say(self, row: FleetRow, text: str) -> None:
         if row.pid is None:
-            await self._begin(row.cwd, *in_mode(row.mode), "-r", row.id, "--", text)
+            await self._begin(row.cwd, *as_it_was(row), "-r", row.id, "--", text)
         else:
             await reached(row.id, lambda port, path: say(port, path, text))
 
@@ -254,9 +254,17 @@ async def end(session: Any, path: str) -> int:
     return count
 
 
-def in_mode(mode: str) -> list[str]:
-    """The option for a permission mode."""
-    return ["--yolo"] if mode == "yolo" else ["--mode", mode] if mode else []
+def as_it_was(row: FleetRow) -> list[str]:
+    """The options by which a session continues in its mode, with the limits and denials that its command line gave it."""
+    options = ["--yolo"] if row.mode == "yolo" else ["--mode", row.mode] if row.mode else []
+    found = run_query(store_path(), lambda db: newest_bodies(db, row.id, ("a",), ("workspace",), 1))
+    for _, event in found:
+        options += [f"--deny={rule}" for rule in event.get("deny", ())]
+        given = event.get("flags", {})
+        options += ["--assume-price"] if given.get("limits.assume_price") else []
+        limits = ("max_turns", "max_tokens", "max_cost", "timeout")
+        options += [f"--{name.replace('_', '-')}={given[at]}" for name in limits if (at := f"limits.{name}") in given]
+    return options
 
 
 async def reached(name: str, go: Callable[[Any, str], Coroutine[Any, Any, R]], *, hint: str = "") -> R:

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from friday_cli.agents.agent_factory import resumed_root
 from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.resumed_agent import resumed_root
 from friday_cli.agents.shared_resources import SharedResources
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Agent, Policy

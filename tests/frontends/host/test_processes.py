@@ -17,6 +17,7 @@ import pytest
 
 from friday_cli.cli.live_sessions import ScreenActions
 from friday_cli.core.protocol.errors import PROCESS_LIMIT
+from friday_cli.core.protocol.events import WorkspaceFound
 from friday_cli.session.commands import TakeOver
 from friday_cli.session.fleet import fleet
 from friday_cli.session.remote import RemoteSession
@@ -317,7 +318,18 @@ CRASHES = {
 @pytest.mark.parametrize("when", CRASHES)
 def test_what_a_crash_interrupted_is_resumed_in_its_mode(harness: Harness, when: str) -> None:
     model = scripted(harness.project, CRASHES[when])
-    friday("ask", "-b", "--yolo", "-m", model, "work", cwd=harness.project)
+    bounds = (
+        "--deny",
+        "web_fetch",
+        "--deny=delegate_task(coder)",
+        "--max-turns",
+        "9",
+        "--max-tokens",
+        "90000",
+        "--timeout",
+        "500",
+    )
+    friday("ask", "-b", "--yolo", *bounds, "-m", model, "work", cwd=harness.project)
     agents = 2 if "sub-agent" in when else 1
 
     def begun() -> dict[str, Any] | None:
@@ -343,3 +355,6 @@ def test_what_a_crash_interrupted_is_resumed_in_its_mode(harness: Harness, when:
     assert row["mode"] == "yolo"
     friday("agents", "stop", row["id"], cwd=harness.project)
     until(lambda: gone(row["pid"]))
+    first, again = (e.event for e in asyncio.run(harness.log(row["id"])) if isinstance(e.event, WorkspaceFound))
+    assert (again.deny, again.flags) == (first.deny, first.flags)
+    assert (len(again.deny), again.flags["limits.max_turns"]) == (2, 9)
