@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -143,20 +144,29 @@ def _file_below(root: Path, folder: str, name: str) -> str:
 
 
 def _loaded(path: str, root: Path) -> list[str]:
-    """The files below `root` that a script names in the ways of Python, shells and JavaScript."""
+    """The files below `root` that a script names in the ways of Python, shells and JavaScript, and those beside a script of Python that
+    take the place of a module of its library: these are loaded whatever it names."""
+    own, top = os.path.dirname(path), text_of(root)
     try:
         with open(path, "rb") as file:
             text = file.read(MOST_BYTES).decode("utf-8", "replace")
+        python = path.endswith(".py") or "python" in text.partition("\n")[0]
+        beside = sorted(os.listdir(own)) if python else []
     except OSError:
         return []
-    own, top = os.path.dirname(path), text_of(root)
     found = (
         _file_below(root, folder, name)
         for match in _LOADS.finditer(text)
         for name in _names(match)
         for folder in (own, top)
     )
-    return [name for name in found if name]
+    library = (
+        _file_below(root, own, f"{name}{end}")
+        for name in beside
+        if name.split(".")[0] in sys.stdlib_module_names
+        for end in ("", "/__init__.py")
+    )
+    return [name for name in (*found, *library) if name]
 
 
 def _names(match: re.Match[str]) -> Iterator[str]:

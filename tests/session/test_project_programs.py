@@ -72,6 +72,25 @@ def test_what_a_script_loads_is_hashed_with_it(tmp_path: Path, command: str, loa
     assert trust.is_trusted(tmp_path).state == "changed"
 
 
+@pytest.mark.parametrize(
+    "name", ["socket.py", "json/__init__.py", "asyncio.cpython-311-x86_64-linux-gnu.so", "queue.pyc"]
+)
+@pytest.mark.parametrize("script", ["g.py", "guard"])
+def test_a_module_beside_a_script_of_python_that_replaces_one_of_its_library_is_hashed_with_it(
+    tmp_path: Path, script: str, name: str
+) -> None:
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / script).write_text("#!/usr/bin/env python3\nimport mcp\n")
+    (tmp_path / "hooks/other.py").touch()
+    project_hooks(tmp_path, {"SessionStart": [hook(f"hooks/{script}")]})
+    assert f"hooks/{script}" in trust.decide(tmp_path, True).files
+    assert trust.is_trusted(tmp_path).ok
+    path = tmp_path / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("import os")
+    assert trust.is_trusted(tmp_path).changed == (f"+ hooks/{name}",)
+
+
 def write(path: str = "new.txt") -> dict[str, Any]:
     return does(("write_file", {"path": path, "content": "x"}))
 
