@@ -21,10 +21,9 @@ from friday_cli.system import event_loop
 from friday_cli.system.blocked_process import BlockedWatch
 from friday_cli.system.paths import text_of, working_folder
 
-from .help import HelpCommand
 from .map_options import OPTIONS, job_of
 from .output import on_terminal, remark, show, show_table, when
-from .parameters import parameter, set_parameters
+from .parameters import parameter, quick_command, set_parameters
 
 if TYPE_CHECKING:
     from friday_cli.map.job import MapJob
@@ -60,7 +59,7 @@ def register(app: typer.Typer, _: str) -> None:
     )
     batch = typer.Argument(None, metavar="ID", help="The batch, for all but PROFILE.")
     set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
-    app.command("map", cls=HelpCommand, help=HELP)(command)
+    app.command("map", cls=quick_command(OPTIONS, "what", "batch"), help=HELP)(command)
 
 
 def _map(values: dict[str, Any]) -> int:

@@ -50,12 +50,12 @@ def _parameter(option: Option, panel: str) -> inspect.Parameter:
     return parameter(option.dest, kind | None, typer.Option(None, *option.names, **settings))
 
 
-def quick_command(options: Iterable[Option], argument: str) -> type[HelpCommand]:
+def quick_command(options: Iterable[Option], *arguments: str) -> type[HelpCommand]:
     """A command class that uses the quick parser for valid calls: Typer imports pydantic (50 ms) for text values."""
 
     class QuickCommand(HelpCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            values = parse(args, options, argument)
+            values = parse(args, options, *arguments)
             if values is None:
                 return super().parse_args(ctx, args)
             ctx.params = values

@@ -71,16 +71,16 @@ SHARED: tuple[Option, ...] = (
 """What the chat and the one-shot both take."""
 
 
-def defaults(options: Iterable[Option], argument: str = "") -> dict[str, Any]:
-    """The values when nothing is given; `argument` is the key of the one word beside the options."""
+def defaults(options: Iterable[Option], *arguments: str) -> dict[str, Any]:
+    """The values when nothing is given; `arguments` are the keys of the words beside the options."""
     values = {option.dest: {"flag": False, "many": ()}.get(option.kind) for option in options}
-    return {argument: None, **values} if argument else values
+    return {**dict.fromkeys(arguments), **values}
 
 
-def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dict[str, Any] | None:
+def parse(argv: list[str], options: Iterable[Option], *arguments: str) -> dict[str, Any] | None:
     """The values of a plain call; None for anything that needs explaining (help, a wrong option or value)."""
     names = {name: option for option in options for name in option.names}
-    values = defaults(names.values(), argument)
+    values = defaults(names.values(), *arguments)
     words: list[str] = []
     at = 0
     while at < len(argv):
@@ -102,9 +102,7 @@ def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dic
                 return None
         if not _put(values, option, text):
             return None
-    if len(words) > bool(argument):
-        return None
-    return values | {argument: words[0]} if words else values
+    return None if len(words) > len(arguments) else values | dict(zip(arguments, words, strict=False))
 
 
 def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None, **more: Any) -> Options:

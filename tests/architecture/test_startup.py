@@ -90,6 +90,7 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
         (["config", "path"], ["httpx2", SESSION]),
         (["config", "show"], ["httpx2", "pydantic", SESSION]),
         (["trust", "--list"], ["httpx2", SESSION]),
+        (["map", "status"], ["httpx2", "pydantic", SESSION]),
     ],
     ids=" ".join,
 )

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from friday_cli import cli
+from friday_cli.cli import map as map_command
+from friday_cli.cli import parameters
 from friday_cli.frontends.oneshot import run
 from friday_cli.frontends.oneshot.options import OPTIONS, defaults, parse
 from friday_cli.frontends.options import Option
@@ -79,6 +81,38 @@ def test_plain_calls_are_understood_alike(
     assert cli.run(argv) == 0
     (found,) = by_typer
     assert found | {name: tuple(found[name] or ()) for name in ("allow", "deny", "add_dir", "mcp_config")} == values
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["status"],
+        ["report", "b1", "-f", "html"],
+        [
+            "p",
+            "--glob",
+            "**/*.py",
+            "--task={path}",
+            "--max-cost",
+            "1.5",
+            "--parallel",
+            "4",
+            "-y",
+            "--allow",
+            "a",
+            "--allow=b",
+        ],
+        ["p", "--over", "ls", "--deferred", "--deferred-rounds=2", "--max-tokens", "9", "--", "--odd"],
+    ],
+    ids=" ".join,
+)
+def test_a_batch_is_understood_alike(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(map_command, "_map", lambda values: found.append(values) or 0)
+    assert cli.run(["map", *argv]) == 0
+    monkeypatch.setattr(parameters, "parse", lambda *words: None)
+    assert cli.run(["map", *argv]) == 0
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("argv", ODD, ids=" ".join)
