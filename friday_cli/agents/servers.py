@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Notice
+from friday_cli.system.paths import writable_below
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def server_starter(
             confined=entry.sandbox,
             network=entry.network,
             data=data,
-            writes=tuple(workspace.root / path for path in entry.writes) if entry.of_project else None,
+            writes=await asyncio.to_thread(writable_below, workspace.root, entry.writes) if entry.of_project else None,
         )
         if effects is not None:
             await effects.begun(entry)

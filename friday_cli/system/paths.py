@@ -6,11 +6,11 @@ With FRIDAY_HOME, config files are in that folder itself, other files in its sub
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.errors import ToolError, UsageError
 
 FolderKind = Literal["config", "data", "state", "cache"]
 
@@ -90,6 +90,16 @@ def working_folder(named: str | None = None) -> Path:
         return Path(os.path.realpath(named or "."))
     except OSError:
         raise UsageError("The current folder no longer exists.", hint="Change to another folder.") from None
+
+
+def writable_below(folder: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """The folders that a project's file names as those that a program of it may write. Raises ToolError for one that is a link or
+    leads through one: agents can make links, also to places outside. Blocks."""
+    real = Path(os.path.realpath(folder))
+    for name in names:
+        if os.path.realpath(real / name) != os.path.normpath(real / name):
+            raise ToolError(f"Not started: it may write {name}, which is a link or leads through one.")
+    return tuple(real / name for name in names)
 
 
 def is_below(path: str) -> bool:

@@ -179,6 +179,25 @@ async def test_a_changed_script_of_a_server_is_not_started(harness: Harness, lan
     assert "server.py has changed since it was trusted" in (await harness.results(session.id, "a"))[2][1]
 
 
+async def test_a_server_that_may_write_behind_a_link_is_not_started(harness: Harness, landlock: dict[str, str]) -> None:
+    (harness.project / "server.py").write_text(SERVER)
+    (harness.project / "out").mkdir()
+    project_server(harness.project, "server.py", writes=["out"])
+    trust.decide(harness.project, True)
+    await learn(harness, landlock)
+    harness.plays(
+        {
+            "a": [
+                does(("bash", {"command": "rmdir out; ln -s .. out"})),
+                does(("mcp__s__echo", {"text": "hi"})),
+                says("done"),
+            ]
+        }
+    )
+    session = await harness.ran(allow=("bash", "mcp__*"), mode="auto", flags=landlock)
+    assert "it may write out, which is a link" in (await harness.results(session.id, "a"))[1][1]
+
+
 def test_the_trust_question_marks_what_nobody_can_check(scripts: Path) -> None:
     project_hooks(scripts, {"SessionStart": [hook("make"), hook("sh scripts/g.sh")]})
     project_server(scripts, "-m", "scripts.g")

@@ -15,6 +15,7 @@ from friday_cli.extensions.hooks.read import program_of
 from friday_cli.extensions.started_programs import scripts_of
 from friday_cli.extensions.trust import content, hash_of
 from friday_cli.system.own_programs import find_program
+from friday_cli.system.paths import writable_below
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import cleaned, with_trace
 from friday_cli.workspace.process.piped import PipedProgram, PipedResult
@@ -61,7 +62,7 @@ class HookProcesses:
                 limit=LIMIT,
                 cwd=folder,
                 confined=confined,
-                writes=tuple(folder / path for path in hook.entry.writes),
+                writes=await asyncio.to_thread(writable_below, folder, hook.entry.writes),
             )
             ran = await workspace.piped(program, agent)
         except ToolError as error:

@@ -96,6 +96,22 @@ async def test_a_projects_hook_writes_only_what_its_entry_names(
     assert [name for name in LATER.split() if (harness.project / name).exists()] == ["reports/a"]
 
 
+@pytest.mark.parametrize("name", ["reports", "reports/new"])
+async def test_what_a_projects_hook_may_write_is_never_behind_a_link(
+    harness: Harness, home: Path, landlock: dict[str, str], name: str
+) -> None:
+    outside = home / "outside"
+    (outside / "new").mkdir(parents=True)
+    (harness.project / "reports").symlink_to(outside)
+    project_hooks(harness.project, {PRE: [hook(f"echo x > {name}/file", writes=[name])]})
+    decide(harness.project, True)
+    harness.plays({"a": [ECHO, says("done")]})
+    session = await harness.ran(allow=("bash",), flags=landlock)
+    (ran,) = [e.event for e in await harness.log(session.id) if isinstance(e.event, HookRan)]
+    assert f"it may write {name}, which is a link or leads through one" in ran.problem
+    assert [path.name for path in outside.rglob("*")] == ["new"]
+
+
 @pytest.mark.parametrize("path", ["/etc", "../x", ".", "a/../../b"])
 def test_what_a_hook_may_write_is_below_the_project(tmp_path: Path, path: str) -> None:
     data = msgspec.json.encode({"hooks": {PRE: [{"hooks": [{"command": "true", "writes": [path]}]}]}})
