@@ -383,7 +383,7 @@ def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     assert forecast(past, 100, 10, 3.0).time == pytest.approx((60.0, 60.0))
     assert forecast([], 5, 1).text() == "5 items: the cost is unknown (no runs yet)"
     free = [PastRun("p", 10, 100, 0.0, 2.0)] * 3
-    assert forecast(free, 10, 1).text() == "10 items: 1,000 tokens, 20.0 s (from 3 runs)"
+    assert forecast(free, 10, 1).text() == "10 items: 1,000 tokens, 20 s (from 3 runs)"
 
 
 def test_a_missing_extra_is_one_line_before_anything_is_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

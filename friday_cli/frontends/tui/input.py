@@ -89,8 +89,8 @@ class InputController:
             text = f"/handback {path}{text.removeprefix('/handback')}"
             draft, path = replace(draft, text=text), ""
             chat.composer.aim_at_main()
-        elif not path:
-            path, text = addressed(self.controller.state, text)
+        elif not path or _is_known(text):  # a command is for the chat, whoever the prompt is for
+            path, text = ("", text) if path else addressed(self.controller.state, text)
         await chat.furnished.wait()
         if not path and self._app.size.width < NARROW:
             chat.body.close_overlay()  # the reply comes in the transcript behind it
@@ -292,6 +292,13 @@ async def _use_vim(chat: InputController, wanted: bool | None) -> None:
     from .widgets.vim_prompt import switch_vim
 
     chat.say_note(await switch_vim(chat._chat.composer, wanted))
+
+
+def _is_known(text: str) -> bool:
+    """Whether a message is one of Friday's commands."""
+    from .commands.command_table import find
+
+    return text.startswith("/") and find(text[1:].split(" ")[0].lower()) is not None
 
 
 def _read_only(chat: InputController) -> bool:

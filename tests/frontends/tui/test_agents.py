@@ -109,6 +109,16 @@ async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path
         assert "to a.1" not in chat.frame
 
 
+async def test_a_command_is_for_the_chat_also_while_the_prompt_is_for_a_sub_agent(tmp_path: Path) -> None:
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.1": [{"text": "Mine."}, {"text": "Again."}]}
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        await chat.ask("go")
+        await chat.press("ctrl+t", "home", "down", "m", shows="to a.1 general")
+        await chat.say("/status", shows="session: ")
+        assert chat.state.agents["a.1"].run == 1
+        await chat.say("/tmp/x is it", shows="Again.")  # a path begins a message
+
+
 async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> None:
     agents = {"a": [delegates("first"), {"text": "I go on."}], "a.1": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
