@@ -90,8 +90,8 @@ class EvalRun:
             trials = self._trials(arms, works)
             await store.begin(job)
             await recovery.recover(store, self._env, own=job.id)
-            await store.clear_places(job.id)
-            await store.add_places(job.id, 0, [(trial.key, _item(trial)) for trial in trials])
+            await store.put_places(job.id, 0, [(trial.key, _item(trial)) for trial in trials])
+            await store.cut_places(job.id, len(trials))
             if not (left := await store.left(job.id)):
                 again = (
                     "the checks are those that ran already" if self._rescore else "each trial has its result already"

@@ -267,9 +267,9 @@ class MapRun:
         await self.stop()
 
     async def _add_places(self, identity: str, model: str) -> str:
-        """Store which items the batch has, all unless it is interrupted. Returns the longest task."""
+        """Store which items the batch has, all unless it is interrupted; the results of those that it had stay named meanwhile. Returns
+        the longest task."""
         job, store = self.job, self._store
-        await store.clear_places(job.id)
         page: list[tuple[str, BatchItem]] = []
         number, longest = 0, ""
         for item in self._items:
@@ -280,11 +280,12 @@ class MapRun:
                 key = item_key(job, task, item.content, profile=identity, model=model)
             page.append((key, item))
             if len(page) == PAGE:
-                await store.add_places(job.id, number, page)
+                await store.put_places(job.id, number, page)
                 number, page = number + PAGE, []
                 if self._reason:
                     return longest
-        await store.add_places(job.id, number, page)
+        await store.put_places(job.id, number, page)
+        await store.cut_places(job.id, number + len(page))
         return longest
 
     async def _works(self, caps: tuple[Cap, Cap], identity: str, model: str) -> AsyncIterator[ItemTask]:

@@ -235,17 +235,18 @@ class MapStore:
 
     # ---- the items of a batch -----------------------------------------------------
 
-    async def clear_places(self, batch: str) -> None:
-        """Forget which items a batch had; their work is kept."""
-        await self.db.change("DELETE FROM places WHERE batch = ?", batch)
+    async def cut_places(self, batch: str, count: int) -> None:
+        """Forget the items of a batch after the first `count`; their work is kept."""
+        await self.db.change("DELETE FROM places WHERE batch = ? AND number >= ?", batch, count)
 
-    async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
-        """Add items with the keys of their work, "" for one that cannot be used."""
+    async def put_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
+        """Put items with the keys of their work, "" for one that cannot be used, in the place of those that the batch had from number
+        `first` on."""
         rows = list(items)
 
         def work(db: sqlite3.Connection) -> None:
             db.executemany(
-                "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     (batch, number, key, item.where, as_row(item.stored), item.content, item.problem)
                     for number, (key, item) in enumerate(rows, first)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.limits import rate_limit
+from friday_cli.core.protocol.errors import Unwritable
 from friday_cli.frontends.options import session_options
 from friday_cli.map import sources
 from friday_cli.map.engine import EmbeddedEngine, ItemResult, ItemTask
@@ -94,6 +95,22 @@ def test_items_without_an_end_and_endless_lines_are_refused(
     ran = console(*argv, "long.jsonl")
     assert states(ran) == ["skipped", "done"]
     assert "long.jsonl:1: is larger than" in ran.err
+
+
+def test_a_disk_that_is_full_when_a_batch_continues_hides_no_results(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert states(batch(console, lines(3))) == ["done"] * 3
+
+    async def full(*given: object) -> None:
+        raise Unwritable("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MapStore, "put_places", full)
+        assert "The disk is full." in batch(console, lines(3)).err
+    assert "   3        0  " in console.ok("map", "status").out
+    assert states(batch(console, lines(2))) == ["done"] * 2
+    assert service.requests == 3
 
 
 def test_a_file_of_results_is_tried_before_anything_is_spent(console: Console, service: Service) -> None:

@@ -200,7 +200,7 @@ async def commits(count: int, parallel: int) -> tuple[float, float, float]:
         items = [(f"{number:064}", BatchItem(**made)) for number in range(count)]
         begun = time.perf_counter()
         for first in range(0, count, 200):
-            await store.add_places(job.id, first, items[first : first + 200])
+            await store.put_places(job.id, first, items[first : first + 200])
         added = count / (time.perf_counter() - begun)
         left = iter(items)
         result = "found " + "x" * 500

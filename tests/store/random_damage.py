@@ -72,7 +72,7 @@ async def _fill_batches(path: Path) -> None:
     for number in range(3):
         batch = await store.begin(_job(f"look at {number}"))
         items = [(f"key {number} {n}", BatchItem(f"line {n}", {"n": n}, "content")) for n in range(100)]
-        await store.add_places(batch.id, 0, items)
+        await store.put_places(batch.id, 0, items)
     with closing(sqlite3.connect(path)) as db:
         db.execute("DELETE FROM items")
         db.execute(
