@@ -283,6 +283,10 @@ class _FieldReader:
         if "sub_agents" in self._fields.values:
             entries = self._fields.entries("sub_agents")
             found: tuple[str, ...] | Literal["*"] = "*" if "*" in entries else tuple(dict.fromkeys(entries))
+            if (
+                delegates and delegates != "*"
+            ):  # `delegate_task(x)` in allowedTools limits it, as a pattern limits other tools
+                found = delegates if found == "*" else tuple(one for one in found if one in delegates)
         else:
             found = delegates
             written = self._fields.values.get("allowed_tools")
