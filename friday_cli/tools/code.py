@@ -63,6 +63,8 @@ class CodeTools:
         self._servers = servers
         self._renames: dict[tuple[Path, RenameArguments], dict[Path, tuple[str, str]]] = {}
         """What a rename that was shown would change: the texts before and after, by path."""
+        self._judged: dict[int, tuple[RenameArguments, dict[Path, tuple[str, str]]]] = {}
+        """What a call to write one was judged for, by the identity of its arguments: another agent may have the rename shown meanwhile."""
 
     def tools(self) -> list[Tool]:
         """The two tools."""
@@ -163,9 +165,13 @@ class CodeTools:
     # ---- rename ---------------------------------------------------------------------------
 
     def _touched(self, args: RenameArguments, workspace: Workspace) -> Sequence[str]:
-        """Every file that the call writes, as rules name it: those of the diff that was shown."""
-        known = self._renames.get(_key(args, workspace))
-        paths = [str(path) for path in known] if known is not None and args.apply else [args.path]
+        """Every file that the call writes, as rules name it: those of the diff that was shown. Raises ToolError if none was."""
+        paths = [args.path]
+        if args.apply:
+            if (known := self._renames.get(_key(args, workspace))) is None:
+                raise ToolError("Call it without apply first: it shows the diff that would be written.")
+            self._judged[id(args)] = args, known
+            paths = [str(path) for path in known]
         return tuple(dict.fromkeys(label for path in paths for label in workspace.labels(path)))
 
     async def _rename(self, ctx: ToolContext, args: RenameArguments) -> Output:
@@ -199,9 +205,10 @@ class CodeTools:
         return Output("\n".join(rows), DiffsDisplay(shown))
 
     async def _apply(self, ctx: ToolContext, args: RenameArguments) -> Output:
-        known, host = self._renames.pop(_key(args, ctx.workspace), None), whole(ctx.workspace)
-        if known is None or not isinstance(host, LocalWorkspace):
-            raise ToolError("Call it without apply first: it shows the diff that would be written.")
+        (_, known), host = self._judged.pop(id(args)), whole(ctx.workspace)
+        if not isinstance(host, LocalWorkspace):
+            raise ToolError("Names cannot be renamed in this workspace.")
+        self._renames.pop(_key(args, ctx.workspace), None)
         steps = await asyncio.to_thread(_steps, host, known)
         await host.apply_writes(steps, agent=ctx.agent)
         for step in steps:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.protocol.events import AgentStarted
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, PermissionAsked
 from friday_cli.diagnostics.doctor import examine
 from friday_cli.extensions import trust
 from friday_cli.lsp.navigate import edited
@@ -18,7 +19,7 @@ from tests.frontends.tui.chat import opened
 from tests.lsp.test_changes import TRUSTED
 from tests.lsp.test_commands import entry, write
 from tests.session.conftest import harness as harness
-from tests.session.harness import Harness, does, says
+from tests.session.harness import Harness, delegates, does, says, wait_for
 from tests.session.test_rewind import everything
 
 FILES = {
@@ -126,6 +127,44 @@ async def test_one_file_that_may_not_be_changed_refuses_the_whole_rename(
     assert found[-1][0] in ("denied", "error")
     assert why in "".join(text for _, text in found)
     assert everything(project.project) == before
+
+
+async def test_a_rename_that_was_not_shown_is_not_asked_about(project: Harness) -> None:
+    """The question could name one file only, and another agent could show it meanwhile."""
+    ((status, text),) = await results(project, does(rename(apply=True)), mode="ask")
+    assert (status, "Call it without apply first" in text) == ("error", True)
+
+
+async def test_what_a_person_was_asked_about_is_written_and_no_more(project: Harness) -> None:
+    """Another agent has the same rename shown, of more files, while the question is open."""
+    write_more = ("write_file", {"path": "more.bad", "content": "use area 1\n"})
+    project.plays(
+        {
+            "a": [
+                delegates("general", background=True),
+                does(rename()),
+                does(rename(apply=True)),
+                says("done"),
+                says("done"),
+            ],
+            "a.1": [does(("bash", {"command": wait_for("asked")})), does(write_more), does(rename()), says("shown")],
+        }
+    )
+    flags = FLAGS["flags"] | {"permissions.ask": ("edit_file(one.bad)",)}
+    async with project.session(**TRUSTED | {"flags": flags, "mode": "yolo", "attended": True}) as session:
+        run, asked = session.start("go"), ""
+        async for envelope in session.events():
+            if isinstance(event := envelope.event, PermissionAsked):
+                asked = event.id
+                (project.project / "asked").touch()
+            elif isinstance(event, AgentFinished) and envelope.agent == "a.1":
+                assert await session.answer(asked, ApprovalAnswer("allow"))
+                break
+        await session.result(run)
+        found = await project.results(session.id, "a.1")
+        assert "4 files would change" in found[-1][1]
+        assert (await project.results(session.id, "a"))[2][1].startswith("Renamed area to size in 3 files.")
+    assert (project.project / "more.bad").read_text() == "use area 1\n"
 
 
 async def test_of_files_outside_a_server_learns_agents_the_place_alone(project: Harness) -> None:

@@ -111,8 +111,8 @@ class TestTools:
         found = ours("allowedTools: [delegate_task]")
         assert found.select(TOOLS.names) == ()
         assert "without subAgents" in found.notices[0]
-        for given, left in (("[a, b]", ("a",)), ('"*"', ("a",)), ("[b]", ())):
-            assert ours(f'allowedTools: [grep, "delegate_task(a)"]\nsubAgents: {given}').sub_agents == left
+        for listed, left in (("[a, b]", ("a",)), ('"*"', ("a",)), ("[b]", ())):
+            assert ours(f'allowedTools: [grep, "delegate_task(a)"]\nsubAgents: {listed}').sub_agents == left
         assert ours("subAgents: [a]\ndisallowedTools: [delegate_task]").select(TOOLS.granted_by("sub_agents")) == ()
 
     @pytest.mark.parametrize(
