@@ -82,8 +82,8 @@ class InputController:
         command that it names."""
         from .commands import notes, slash_commands
 
-        if draft.text.strip() == "?" and not path:  # other assistants show their help for it
-            draft = replace(draft, text="/help")
+        if not path:
+            draft = replace(draft, text=slash_commands.as_command(draft.text))
         chat, text = self._chat, draft.text
         if path and text.split(" ")[0] == "/handback":  # of the agent that the prompt is for
             text = f"/handback {path}{text.removeprefix('/handback')}"

@@ -243,7 +243,7 @@ async def test_a_chip_is_one_thing_for_the_cursor_for_deleting_selecting_and_und
         assert area.cursor_location == (0, 2)
         await chat.press("delete")
         assert area.text == "ab"
-        await chat.press("ctrl+z")
+        await chat.press("ctrl+underscore")
         assert chat.composer.text == f"ab{text}"
         await chat.press("end", "backspace")
         assert area.text == "ab"

@@ -7,6 +7,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from friday_cli import config
 from friday_cli.frontends.tui.commands.command_table import OTHER_NAMES, find
 from friday_cli.frontends.tui.widgets.status_bar import short_count
@@ -126,6 +128,15 @@ async def test_a_lone_question_mark_shows_the_help(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "Never."}]}, size=(100, 40)) as chat:
         await chat.type("?")
         await chat.press("enter", shows="what it does")
+        assert chat.state.root is None
+
+
+@pytest.mark.parametrize("word", ["exit", "quit ", ":q"])
+async def test_a_lone_word_that_leaves_elsewhere_leaves(tmp_path: Path, word: str) -> None:
+    async with opened(tmp_path, {"a": [{"text": "Never."}]}) as chat:
+        await chat.type(word)
+        await chat.press("enter")
+        await chat.until(lambda: not chat.app.is_running)
         assert chat.state.root is None
 
 

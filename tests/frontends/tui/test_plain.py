@@ -55,7 +55,7 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         assert (tmp_path / "made").exists()
         terminal.type(b"/mode\n/nonsense\n!echo from the shell\n", until=b"No such command: /nonsense")
         terminal.until(b"from the shell\r\nExit code 0.")
-        terminal.type(b"\x04")
+        terminal.type(b"exit\n")
         assert terminal.end() == 0
         assert b" saved. Resume: `friday -r " in terminal.out
         assert b"\x1b" not in terminal.out

@@ -112,6 +112,14 @@ OTHER_NAMES = {
 }
 """What other assistants call what Friday has by another name."""
 
+_LONE_WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
+"""What other assistants take as a command where it is the whole message."""
+
+
+def as_command(text: str) -> str:
+    """The command that a message of one word stands for, else the message."""
+    return _LONE_WORDS.get(text.strip(), text)
+
 
 def is_command(text: str) -> bool:
     """Whether a text has the form of a command, known or not; an absolute path has not."""

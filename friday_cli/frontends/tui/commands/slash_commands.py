@@ -23,14 +23,24 @@ from friday_cli.view import MessageItem
 from ..state.keymap import file as keys_file
 from ..widgets.message_queue import Draft
 from . import cards, command_output, profiles, rewind, servers, session_commands, setting_commands
-from .command_table import COMMANDS, choices, command, find, is_command, listed, unknown
+from .command_table import COMMANDS, as_command, choices, command, find, is_command, listed, unknown
 from .context import CommandContext
 from .session_commands import resumable
 
 if TYPE_CHECKING:
     from friday_cli.session.open_context import Options
 
-__all__ = ["choices", "is_command", "listed", "load_customs", "run", "session_commands", "setting_commands", "unknown"]
+__all__ = [
+    "as_command",
+    "choices",
+    "is_command",
+    "listed",
+    "load_customs",
+    "run",
+    "session_commands",
+    "setting_commands",
+    "unknown",
+]
 
 
 async def load_customs(options: Options) -> CustomCommands:

@@ -160,7 +160,7 @@ class PlainChat:
                 await self._approvals.answer(text)
             elif text.startswith("!") and text.strip("!"):
                 await self._shell(text)
-            elif slash_commands.is_command(text):
+            elif slash_commands.is_command(text := slash_commands.as_command(text)):
                 if not await slash_commands.run(self._context, Draft(text)):
                     self._say(slash_commands.unknown(text, self._context.customs))
             elif notes.is_note(text):

@@ -46,6 +46,7 @@ class Prompt(TextArea):
         Binding("ctrl+f", "app.find", "Search the chat", show=False, id="prompt.find"),
         Binding("ctrl+v", "picture", "Paste; a picture too", show=False, id="prompt.paste"),
         Binding("ctrl+g", "editor", "Write in your editor", id="prompt.editor"),
+        Binding("ctrl+z,ctrl+underscore", "undo", "Undo", show=False, id="prompt.undo"),
         Binding("ctrl+c", "app.interrupt", "Stop; copy, clear; twice: quit", show=False, id="prompt.interrupt"),
         Binding("ctrl+d", "app.leave_empty", "Quit, when it is empty", show=False, id="prompt.quit"),
         Binding("pageup", "page(-1)", "Scroll the chat up", show=False, id="prompt.page_up"),
