@@ -39,7 +39,7 @@ def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision) ->
     for rule in rules:
         if rule.decision != decision:
             continue
-        if _is_named(call.tool, rule.tool):
+        if _is_meant(call.tool, rule.tool):
             if not rule.pattern:
                 return MetRule(rule, "")
             parts = _parts(call) if parts is None else parts
@@ -87,6 +87,11 @@ def _is_named(tool: str, name: str) -> bool:
     return fnmatch.fnmatchcase(tool, name)
 
 
+def _is_meant(tool: str, name: str) -> bool:
+    """The same for a deny or ask rule: the case of letters does not matter, as in its pattern."""
+    return _is_named(tool.lower(), name.lower())
+
+
 def _met(rule: Rule, effect: CallEffect) -> str:
     """The part of an effect that a rule about it meets, in words; "" for none."""
     found: Iterable[str] = effect.subjects
@@ -103,7 +108,7 @@ def withheld(rules: Iterable[Rule], call: RuleInput, labels: Sequence[str]) -> s
     it and was not asked for this call."""
     patterns: list[re.Pattern[str]] = []
     for rule in rules:
-        if rule.decision == "allow" or not (_is_named(call.tool, rule.tool) or is_about(rule, "read")):
+        if rule.decision == "allow" or not (_is_meant(call.tool, rule.tool) or is_about(rule, "read")):
             continue
         asked = rule.decision == "ask" and any(matches(rule, "read", subject) for subject in call.subjects)
         if rule.pattern and not asked:
@@ -119,7 +124,7 @@ def possible_rule(rules: Iterable[Rule], call: RuleInput) -> tuple[Rule, str] | 
     for rule in rules if script is not None else ():
         if rule.decision == "allow" or not rule.pattern or script is None:
             continue
-        if _is_named(call.tool, rule.tool) and (why := _unread_command(rule, script)):
+        if _is_meant(call.tool, rule.tool) and (why := _unread_command(rule, script)):
             return rule, why
         if is_about(rule, "net") and (script.trouble or any(host == UNREAD for host, _ in script.hosts)):
             return rule, script.trouble or f"it contacts {UNREAD}"

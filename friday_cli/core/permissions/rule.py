@@ -81,7 +81,7 @@ def parse_rule(
         tool = f"{name}__*"
     if tools is not None:
         if name != name.lower():
-            tool = next(iter(tools.named(name)), name)
+            tool = next(iter(tools.named(name)), tool)
             if decision != "allow" and tools.effect(tool) in ("read", "write"):
                 pattern = any_depth(pattern)
         if tools.effect(tool) == "run" and pattern.endswith(":*"):

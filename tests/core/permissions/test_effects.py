@@ -295,6 +295,20 @@ def test_patterns_as_other_programs_read_them(
     assert [name for name, decision in found.items() if decision == "deny"] == list(denied)
 
 
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+@pytest.mark.parametrize(
+    "rule", ["mcp__GitHub", "mcp__github", "mcp__github__RUN", "mcp__GITHUB__*", "mcp__gitHub__r*(*x*)"]
+)
+def test_the_case_of_a_servers_name_does_not_matter_to_a_rule_that_denies(
+    ground: Ground, rule: str, decision: Decision
+) -> None:
+    call = RuleInput("mcp__GitHub__run", "run", ('{"a": "x"}',))
+    assert ground.decision(rule, call, decision) == decision
+    assert ground.decision(rule.lower().replace("ub", "op"), call, decision) == "allow"
+    allowed = Rules(mode="ask", rules=[parse_rule("mcp__github__run", "allow", TOOLS)])
+    assert allowed.decide(call).decision == "ask"
+
+
 def test_an_allow_rule_takes_its_pattern_as_it_is_written() -> None:
     for text, name in (
         ("edit_file([ab])", "a"),
