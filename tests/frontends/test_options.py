@@ -108,7 +108,12 @@ def test_plain_calls_are_understood_alike(
 )
 def test_a_batch_is_understood_alike(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(map_command, "_map", lambda values: found.append(values) or 0)
+
+    def put(values: dict[str, Any]) -> int:
+        found.append(values)
+        return 0
+
+    monkeypatch.setattr(map_command, "_map", put)
     assert cli.run(["map", *argv]) == 0
     monkeypatch.setattr(parameters, "parse", lambda *words: None)
     assert cli.run(["map", *argv]) == 0

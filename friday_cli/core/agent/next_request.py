@@ -48,10 +48,12 @@ def expected(agent: Agent, prompt: int, *, tools: bool = True) -> Usage:
     """The usage of a request of so many tokens without its reply. What was sent before is read from the cache while the service
     keeps it; Anthropic does not read the messages of one without `tools`."""
     conversation = agent.conversation
+    if not conversation.sent or conversation.cache_missed or not tools:
+        return Usage(input=prompt)
     provider, last = conversation.provider, conversation.last_request
     kept_s = provider.cache_kept_s if refreshes_cache(provider) else KEPT_S
     dropped = last is not None and last.cached and asyncio.get_running_loop().time() - last.at > kept_s
-    again = 0 if conversation.cache_missed or dropped or not tools else min(conversation.sent, prompt)
+    again = 0 if dropped else min(conversation.sent, prompt)
     return Usage(input=prompt - again, cache_read=again)
 
 

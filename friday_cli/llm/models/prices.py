@@ -54,6 +54,8 @@ class _PricedModel(msgspec.Struct, frozen=True, array_like=True):
     prices: tuple[_Price, ...]
 
     def price(self, at: datetime) -> _Price:
+        if len(self.prices) == 1:
+            return self.prices[0]
         return next((p for p in reversed(self.prices) if p.applies(at)), self.prices[0])
 
 

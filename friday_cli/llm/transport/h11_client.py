@@ -14,6 +14,7 @@ import ssl
 import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
@@ -29,6 +30,8 @@ KEEPALIVE_EXPIRY_S = 60.0
 """Seconds after which an idle connection is not used again."""
 READ_BUFFER_BYTES = 256 * 1024
 """Unread bytes after which reading from the socket pauses."""
+READ_BYTES = 64 * 1024
+"""Bytes that are read at once. More than 128 KB (asyncio reads 256) the C library maps for each read, and gives back after it."""
 WRITE_BYTES = 64 * 1024
 """Pieces of a request are joined until they have this size: larger ones are sent without copying them."""
 MAX_PIECE = 2**20
@@ -234,6 +237,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        with suppress(AttributeError):  # another event loop
+            transport.max_size = READ_BYTES  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         if self._idle_since is not None:  # unsolicited bytes on an idle connection: the server is closing it

@@ -238,7 +238,15 @@ async def test_a_connection_that_the_service_gave_up_is_not_used_again(good_bye:
     assert len(gone) == 3
 
 
-async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
+async def test_a_slow_reader_gets_everything_and_holds_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    received = h11_client.Connection.data_received
+
+    def read(self: h11_client.Connection, data: bytes) -> None:
+        reads.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(h11_client.Connection, "data_received", read)
     piece = bytes(range(256)) * 64
     async with playing(Reply(piece * 300, split=len(piece))) as server:
         at = endpoint(server.url)
@@ -251,3 +259,4 @@ async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
         await answer.aclose()
     assert got == 300 * len(piece)
     assert largest <= h11_client.READ_BUFFER_BYTES + 512 * 1024
+    assert max(reads) <= h11_client.READ_BYTES
