@@ -55,7 +55,9 @@ def restrict(plan: SandboxPlan) -> int:
             _grant(ruleset, _READ_FILE, *_covering(top, plan.deny))
         devices = DEVICES if plan.read_only else (*DEVICES, *NEW_TERMINALS)
         _grant(ruleset, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled, *devices)
-        _grant(ruleset, handled & ~(_IOCTL_DEV | _EXECUTE if plan.read_only else _IOCTL_DEV), *plan.write, plan.tmp)
+        writing = handled & ~(_IOCTL_DEV | _EXECUTE if plan.read_only else _IOCTL_DEV)
+        _grant(ruleset, writing, *plan.write, exact=True)
+        _grant(ruleset, writing, plan.tmp)
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "no_new_privs")
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
@@ -113,8 +115,9 @@ def _covering(top: str, denied: Sequence[str]) -> list[str]:
     return found
 
 
-def _grant(ruleset: int, allowed: int, *paths: str) -> None:
-    """Allow `allowed` at these paths and below: often hundreds, before each command. Links and missing paths are ignored."""
+def _grant(ruleset: int, allowed: int, *paths: str, exact: bool = False) -> None:
+    """Allow `allowed` at these paths and below: often hundreds, before each command. Links and missing paths are ignored, with `exact`
+    also those on whose way a link was put meanwhile."""
     number, beneath, flags = ctypes.c_int(ruleset), ctypes.c_int(1), ctypes.c_uint32(0)
     for path in paths:
         try:
@@ -123,11 +126,18 @@ def _grant(ruleset: int, allowed: int, *paths: str) -> None:
             continue
         try:
             mode = os.fstat(fd).st_mode
-            if not stat.S_ISLNK(mode):
+            if not stat.S_ISLNK(mode) and not (exact and _led_elsewhere(fd, path)):
                 here = allowed if stat.S_ISDIR(mode) else allowed & _OF_FILES
                 _call(_ADD, number, beneath, struct.pack("=Qi", here, fd), flags)
         finally:
             os.close(fd)
+
+
+def _led_elsewhere(fd: int, path: str) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") != path
+    except OSError:
+        return False  # no /proc
 
 
 def _call(number: int, *words: object) -> int:

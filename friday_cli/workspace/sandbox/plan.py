@@ -24,7 +24,7 @@ class SandboxPlan(NamedTuple):
     cwd: str
     network: bool
     write: tuple[str, ...] = ()
-    """Can be written."""
+    """Can be written, if no link is in them: a command may have made it."""
     deny: tuple[str, ...] = ()
     """Cannot even be read."""
     show: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class SandboxPlan(NamedTuple):
         """The same plan with links followed, without paths that do not exist and cannot be created."""
         freeze = tuple(dict.fromkeys(_resolved_parent(path) for path in self.freeze))
         return self._replace(
-            write=tuple(path for path in _existing(self.write) if os.path.isdir(path)),
+            write=tuple(path for path in dict.fromkeys(self.write) if _real(path) == path and os.path.isdir(path)),
             deny=_existing(self.deny),
             show=_existing(self.show),
             freeze=tuple(path for path in freeze if path),

@@ -117,14 +117,16 @@ class SandboxPolicy:
                 show=shown,
                 read_only=tuple(dict.fromkeys(folders)),
             )
-        writable = [writable_folder(str(root)) for root in roots]
+        tmp = self._temporary()
+        opened = [os.path.realpath(path) for path in (*map(str, roots), *self._write)]
+        writable = [writable_folder(root, (*opened, tmp)) for root in opened[: len(roots)]]
         plan = SandboxPlan(
             kind=self.choice.kind,
             program=self.choice.program,
-            tmp=self._temporary(),
+            tmp=tmp,
             cwd=str(cwd),
             network=self.network or access == "network",
-            write=(*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
+            write=(*opened, *(path for folder in writable for path in folder.write)),
             deny=denied,
             show=shown,
             freeze=tuple(path for folder in writable for path in folder.freeze),

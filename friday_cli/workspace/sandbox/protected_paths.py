@@ -12,6 +12,8 @@ import msgspec
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.system.project_search import repository_top
 
+from . import inside
+
 SECRETS = (
     "~/.ssh", "~/.aws", "~/.config/gcloud", "~/.azure", "~/.kube", "~/.gnupg", "~/.netrc", "~/.docker", "~/.npmrc", "~/.yarnrc",
     "~/.yarnrc.yml", "~/.pypirc", "~/.config/pip", "~/.git-credentials", "~/.config/git/credentials", "~/.config/gh",
@@ -80,10 +82,10 @@ class WritableFolder(msgspec.Struct, frozen=True):
     freeze: tuple[str, ...]
 
 
-def writable_folder(root: str) -> WritableFolder:
+def writable_folder(root: str, writable: Sequence[str] = ()) -> WritableFolder:
     """What git needs in the repository around `root`, and which files in it could run code later. A linked worktree needs
     its own git folder, the objects and its own branches; hooks, settings, index and branches of the main repository are
-    not writable then."""
+    not writable then. A repository below one of the folders `writable` may be made up by a command, and opens nothing."""
     freeze = [os.path.join(root, ".friday")]
     git = _git_above(root)
     if not git:
@@ -97,6 +99,8 @@ def writable_folder(root: str) -> WritableFolder:
         return WritableFolder((), tuple(freeze))
     admin, common = linked
     freeze += _existing(admin, _FILES)
+    if any(inside(common, os.path.realpath(folder)) for folder in (root, *writable)):
+        return WritableFolder((), tuple(freeze))
     refs = [f"refs/heads/{_BRANCHES}", f"logs/refs/heads/{_BRANCHES}"] if _of_sub_agent(admin) else ["refs", "logs"]
     return WritableFolder(
         (admin, *(os.path.join(common, name.rstrip("/")) for name in ("objects", *refs))), tuple(freeze)

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from friday_cli.system.beneath import opened_folder
+
 from .code_places import CodePlaces
 from .protected_paths import writable_folder
 
@@ -90,13 +92,18 @@ def restore(before: ScannedFiles, names: Sequence[str]) -> None:
     for name in names:
         content = before[name].content if name in before and _finds_repository(name) else None
         if content:
-            with contextlib.suppress(OSError):  # the whole folder is gone: git ignores the worktree then
-                temporary = f"{name}.{os.getpid()}"
-                with open(
-                    os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "wb"
-                ) as file:
+            folder, _, file_name = name.rpartition("/")
+            temporary = f"{file_name}.{os.getpid()}"
+            with (
+                contextlib.suppress(
+                    OSError
+                ),  # the whole folder is gone: git ignores the worktree then; or a link is on the way
+                opened_folder("/", folder.strip("/").split("/")) as opened,
+            ):
+                made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=opened)
+                with open(made, "wb") as file:
                     file.write(content)
-                os.replace(temporary, name)
+                os.replace(temporary, file_name, src_dir_fd=opened, dst_dir_fd=opened)
 
 
 def _finds_repository(path: str) -> bool:

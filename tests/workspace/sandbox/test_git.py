@@ -204,6 +204,57 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     await workspace.close()
 
 
+MADE_UP = """
+ws="$PWD"; common="{at}/x"; admin="$common/worktrees/w"; mkdir -p "$admin"
+echo ../.. > "$admin/commondir"; echo "$ws/.git" > "$admin/gitdir"; echo 'ref: refs/heads/main' > "$admin/HEAD"
+for name in objects refs logs; do ln -s {outside} "$common/$name"; done
+mv .git old 2>/dev/null; echo "gitdir: $admin" > .git
+"""
+"""A linked worktree of a repository whose folders are links."""
+
+
+@pytest.mark.parametrize("at", ["$PWD", "$TMPDIR"])
+@pytest.mark.parametrize("real", [True, False])
+async def test_a_repository_that_a_command_made_up_opens_nothing(
+    workspace: LocalWorkspace, root: Path, outside: Path, at: str, real: bool
+) -> None:
+    if real:
+        await git(root, "init", "-q")
+    await run(workspace, MADE_UP.format(at=at, outside=outside))
+    tries = f"echo bad > {outside}/file; echo bad > {outside}/new; rm -f {outside}/file; echo done"
+    assert (await run(workspace, tries)).output.endswith("done\n")
+    assert tree(outside) == {"file": "as it was\n"}
+
+
+async def test_where_git_finds_a_repository_is_never_restored_behind_a_link(
+    workspace: LocalWorkspace, root: Path, outside: Path
+) -> None:
+    """A file `commondir` in the git folder of another repository gives git the settings of the folder that it names."""
+    await run(workspace, MADE_UP.format(at="$PWD", outside=outside))
+    await run(workspace, f"rm -r x/worktrees/w; ln -s {outside} x/worktrees/w")
+    await run(
+        workspace, f"rm x/worktrees/w; mv x/worktrees y; mkdir y/w; echo z > y/w/gitdir; ln -s {outside} x/worktrees"
+    )
+    assert tree(outside) == {"file": "as it was\n"}
+
+
+def test_a_part_of_a_repository_that_became_a_link_cannot_be_written(
+    root: Path, outside_tmp: Path, outside: Path
+) -> None:
+    other = outside_tmp / "other"
+    admin = other / ".git/worktrees/w"
+    admin.mkdir(parents=True)
+    (admin / "commondir").write_text("../..\n")
+    (admin / "gitdir").write_text(f"{root}/.git\n")
+    (root / ".git").write_text(f"gitdir: {admin}\n")
+    for name in ("objects", "refs", "logs"):
+        (other / ".git" / name).symlink_to(outside)
+    choice = SandboxChoice("landlock", read_only_kind="landlock")
+    plan = confined(choice).plan([root], root, show=None, access="")
+    assert plan is not None
+    assert [path for path in plan.resolved().write if str(outside_tmp) in path] == [str(root), str(admin)]
+
+
 def test_a_git_file_that_names_another_repository_grants_nothing(root: Path, outside_tmp: Path) -> None:
     other = outside_tmp / "other"
     (other / ".git/worktrees/w").mkdir(parents=True)
