@@ -146,3 +146,29 @@ def test_a_cap_of_one_service_leaves_others_alone_and_agents_cannot_change_caps(
         )
         assert ran.returncode == 2
         assert "set by a person" in ran.stderr
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_parallel_sub_agents_with_the_longest_replies_cost_no_more_than_the_cap(
+    friday: Friday, background: bool
+) -> None:
+    """Counted by the service: each reply is as long as its request allows, and an answer that is cut is asked for again."""
+    paid = []
+
+    def rule(turn: Turn) -> Say:
+        first = turn.agent == "root" and not turn.turn
+        most = turn.body.get("max_tokens") or turn.body["max_completion_tokens"]
+        written = 100 if turn.agent == "root" else most
+        paid.append((3000 * 10 + written * 50) / 1e6)
+        tasks = [
+            {"profile": "researcher", "task": f"#kid{n} look"} | ({"background": True} if background else {})
+            for n in range(4)
+        ]
+        calls = [("delegate_tasks", {"tasks": tasks})] if first and not background else []
+        calls = [("delegate_task", task) for task in tasks] if first and background else calls
+        return Say("seen" if not calls else "", calls=calls, usage=(3000, written, 0), delay_s=0.3)
+
+    with friday.meets(rule, "chat", extra=PRICES) as server:
+        ran = friday("look at all of it", "--max-cost", "1.2")
+    assert len({turn.agent for turn in server.turns}) > 3, ran.err
+    assert 0.8 < sum(paid) <= 1.2

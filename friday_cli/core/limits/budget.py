@@ -17,12 +17,11 @@ from typing import Literal
 import msgspec
 
 from ..protocol.format import limit_name
-from ..protocol.limits import lowest
 from ..protocol.messages import Usage
 from ..protocol.run_result import Status
 from .input_counts import Price, dearest
+from .pool import INFINITE, Pool, Quantity
 
-Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
 Waiting = Callable[[Status, Quantity | None], AbstractAsyncContextManager[None]]
 """The context in which an agent waits, with its status and what it waits for."""
@@ -31,9 +30,10 @@ WRAP_UP_TOKENS = 4000
 """Tokens reserved for the wrap-up turn, at most; and at most a tenth of a budget."""
 OUTPUT_FLOOR = 256
 """Least output tokens that a request must be able to pay for."""
+OTHERS = 4
+"""Agents that usually run beside one, for whose replies it leaves money."""
 USUAL_REPLY = 4000
 """Output tokens reserved for a reply of an agent that had none yet."""
-INFINITE = float("inf")
 DUST = 1e-9
 """Smaller amounts are rounding errors."""
 
@@ -69,32 +69,13 @@ class LimitReached(Exception):
         self.whose = whose
 
 
-class Pool(msgspec.Struct, eq=False):
-    """One quantity of one budget. `limit` None means no limit. `holdback` is kept back for wrap-ups at or below this level."""
-
-    name: Quantity
-    limit: float | None
-    spent: float = 0
-    reserved: float = 0
-    holdback: float = 0
-
-    @property
-    def left(self) -> float:
-        """The amount that requests may still use. Reservations of running requests are not subtracted."""
-        return INFINITE if self.limit is None else self.limit - self.spent - self.holdback
-
-    def lower(self, more: float | None) -> None:
-        """Let at most so much `more` be spent; None: as much as before."""
-        if more is not None:
-            self.limit = lowest(self.limit, self.spent + more)
-
-
 class Reservation(msgspec.Struct, eq=False):
-    """The amounts reserved for a request, of which `drawn` comes from the agent's holdback. The reply may have `output`
-    tokens, which can be more than is reserved. Return it with `Budget.settle`."""
+    """The amounts reserved for a request, of which `drawn` comes from the agent's holdback; with a `usual` reply less is used. The
+    reply may have `output` tokens, which can be more tokens than are reserved. Return it with `Budget.settle`."""
 
     amounts: Amounts
     drawn: Amounts = Amounts()
+    usual: Amounts = Amounts()
     output: int = 0
 
 
@@ -226,21 +207,39 @@ class Budget:
         tokens, cost = self._most("tokens", reservation), self._most("cost", reservation)
         output = min(want, tokens - prompt, (cost - base) / each if each > 0 else want)
         reservation.output = max(floor, int(output))
+        paid = self.own_holdback.cost + reservation.amounts.cost
+        more = Amounts(0.0, max(0.0, base + each * reservation.output - paid))
+        self.hold(Reservation(more), 1)
+        reservation.amounts += more
         return reservation
 
     def _most(self, what: Quantity, reservation: Reservation) -> float:
-        """Tokens or US dollars that a request may use. Its reply may be longer than is reserved, so that one that fits the
-        limits is not cut; but a wrap-up leaves to others what they have reserved."""
-        if self.holdback_open:
-            return self.free.of(what) + self.holdback.of(what) + reservation.amounts.of(what)
-        return min(node.pool(what).left for node in self.levels)
+        """Tokens or US dollars that a request may use. Its reply may have more tokens than are reserved, so that one that fits the
+        limits is not cut; but a wrap-up leaves to others what they have reserved, and nobody uses money of others."""
+        if what == "cost":
+            spare = self._spare(reservation)
+        elif self.holdback_open:
+            spare = self.free.tokens
+        else:
+            return min(node.tokens.left for node in self.levels)
+        return spare + self.own_holdback.of(what) + reservation.amounts.of(what)
+
+    def _spare(self, held: Reservation) -> float:
+        """US dollars that are free, without usual replies of others that use the same limit; the first of them leaves at most half."""
+        alone = all(self not in budget._above for budget in self._queue.running)
+        spare = INFINITE
+        for node in self.levels:
+            free, first = node.cost.free, node.cost.reserved <= held.amounts.cost + DUST
+            if node is not self or not alone:
+                free = min(free, max(free - OTHERS * held.usual.cost, free / 2 if first else 0.0))
+            spare = min(spare, free)
+        return spare
 
     @property
     def free(self) -> Amounts:
         """What is left and not reserved; negative when too much was spent."""
         levels = self.levels
-        tokens = min(node.tokens.left - node.tokens.reserved for node in levels)
-        return Amounts(tokens, min(node.cost.left - node.cost.reserved for node in levels))
+        return Amounts(min(node.tokens.free for node in levels), min(node.cost.free for node in levels))
 
     def settle(self, reservation: Reservation, tokens: int, cost: float | None, *, output: int = 0) -> None:
         """Return a reservation and charge the real usage, on every level. `output` is the tokens of a whole reply, from
@@ -390,7 +389,7 @@ class _Queue:
         tokens, cost = max(least.tokens, available.tokens), max(least.cost, available.cost)
         amounts = usual.capped(Amounts(tokens, cost))
         drawn = own.capped(amounts)
-        reservation = Reservation(amounts, drawn)
+        reservation = Reservation(amounts, drawn, amounts)
         budget.change_holdback(-drawn.tokens, -drawn.cost)
         budget.hold(reservation, 1)
         return reservation

@@ -13,7 +13,8 @@ from ..protocol.format import CALLER
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.waiting import CapReached
-from .budget import DUST, OUTPUT_FLOOR, Amounts, LimitReached, Quantity, Reservation
+from .budget import DUST, OUTPUT_FLOOR, Amounts, LimitReached, Reservation
+from .pool import Quantity
 
 POLL_S = 0.5
 """Seconds after which a request that waits for a cap looks again: other processes do not tell when they are done."""
@@ -102,7 +103,7 @@ async def hold(ledger: Ledger, request: PaidRequest, reservation: Reservation, *
         require_price(provider)
 
     least, most = min(OUTPUT_FLOOR, reservation.output), amounts(reservation.output)
-    usual = reservation.amounts.capped(most)
+    usual = reservation.usual.capped(most)
     need = Need(request.agent, service, key, least=amounts(least), usual=usual, most=most, last=request.last)
     try:
         held = await _held(ledger, need, waiting)

@@ -128,13 +128,44 @@ async def test_a_limit_in_dollars_bounds_the_output_too() -> None:
     budget = running(Budget("a", cost=0.1))
     taken = await budget.reserve(Usage(input=1000), 32_000, price=dear)
     assert taken.output == pytest.approx((0.09 - 0.001) / 5e-6, abs=1)
-    assert taken.amounts.cost == pytest.approx(0.001 + USUAL_REPLY * 5e-6)
-    others = [asyncio.create_task(budget.reserve(Usage(input=1000), 32_000, price=dear)) for _ in range(4)]
-    assert [await waits(other) for other in others] == [False, False, False, True], "four replies of 0.021 fit"
+    assert (taken.amounts.cost, taken.usual.cost) == pytest.approx((0.09, 0.001 + USUAL_REPLY * 5e-6))
+    other = asyncio.create_task(budget.reserve(Usage(input=1000), 32_000, price=dear))
+    assert await waits(other), "the reply that was sent may cost all"
     budget.settle(taken, 0, 0.001)
-    assert not await waits(others[3])
+    assert not await waits(other)
     with pytest.raises(LimitReached, match="cost limit of a"):
         await budget.reserve(Usage(input=1_000_000), 1000, price=dear)
+
+
+@pytest.mark.parametrize(
+    ("cap", "replies"),
+    [
+        (2.0, [32_000] * 5),  # there is money for all
+        (0.3, [32_000, 6000, 4000, 4000, 4000]),
+        (0.2, [20_000, 4000, 4000, 4000, 4000]),
+    ],
+)
+async def test_parallel_replies_together_cost_no_more_than_a_limit_in_dollars(cap: float, replies: list[int]) -> None:
+    """Each may be as long as allowed, and the first leaves a usual one to each of four others."""
+    root = running(Budget("a", cost=cap))
+    children = [root.child(f"a.{n}", tokens=None, cost=None) for n in range(1, 6)]
+    for child in children:
+        child.begin_run()
+        child._has_holdback = True
+    taken = [await child.reserve(Usage(), 32_000, price=dear) for child in children]
+    assert [reply.output for reply in taken] == pytest.approx(replies, abs=2)
+    assert sum(reply.amounts.cost for reply in taken) <= root.cost.left
+
+
+async def test_one_sub_agent_near_a_limit_in_dollars_leaves_half_to_others() -> None:
+    root = running(Budget("a", cost=0.1))
+    child = root.child("a.1", tokens=None, cost=None)
+    child.begin_run()
+    taken = await child.reserve(Usage(), 32_000, price=dear)
+    assert USUAL_REPLY < taken.output < 0.09 / 5e-6
+    assert 0.02 < root.free.cost < taken.amounts.cost
+    beside = await root.reserve(Usage(), 32_000, price=dear)
+    assert beside.amounts.cost + taken.amounts.cost <= root.cost.left
 
 
 async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
