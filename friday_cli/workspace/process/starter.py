@@ -163,7 +163,7 @@ class CommandStarter:
         plan, environ, roots = None, program.environ, list(self._roots)
         if program.data is not None:
             program.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-            roots.append(program.data)
+            roots.append(Path(os.path.realpath(program.data)))
         if program.confined:
             access: Access = "network" if program.network else ""
             if sandbox is not None:

@@ -52,6 +52,7 @@ class SandboxPolicy:
         self.network = settings.network
         """Whether every command may use the network."""
         self._write = absolute_paths(environ, settings.write)
+        self._opened = tuple(map(os.path.realpath, self._write))  # once: a command could put a link in its place
         self._deny = secret_paths(environ, settings.read_deny, [str(path) for path in own])
         home = environ.get("HOME", "")
         self._home = os.path.realpath(home) if home.startswith("/") and home.strip("/") else ""
@@ -90,7 +91,7 @@ class SandboxPolicy:
     def plan(
         self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access, secrets_age_s: float = 0.0
     ) -> SandboxPlan | None:
-        """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined. With
+        """The plan of a command in `cwd` that may write below `roots` (links resolved) and read in `show`; None if it is not confined. With
         the access `read_only` it can write nothing but its temp folder; `secrets_age_s`: the list of secret files may be as old
         as that (seconds). Blocks."""
         from .plan import SandboxPlan  # a start runs no command
@@ -118,8 +119,8 @@ class SandboxPolicy:
                 read_only=tuple(dict.fromkeys(folders)),
             )
         tmp = self._temporary()
-        opened = [os.path.realpath(path) for path in (*map(str, roots), *self._write)]
-        writable = [writable_folder(root, (*opened, tmp)) for root in opened[: len(roots)]]
+        opened = (*map(str, roots), *self._opened)
+        writable = [writable_folder(str(root), (*opened, tmp)) for root in roots]
         plan = SandboxPlan(
             kind=self.choice.kind,
             program=self.choice.program,

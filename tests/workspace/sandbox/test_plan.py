@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.workspace.sandbox import bubblewrap, denial_detection, landlock, protected_paths, seatbelt
+from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import SandboxPlan
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 PLAN = SandboxPlan(
     "bubblewrap", "/bin/bwrap", "/tmp/t", "/ws", False, ("/ws", "/odd\nname\udcff"), ("/ws/s",), (), ("/ws/.friday",)
@@ -128,3 +131,19 @@ def test_a_failure_by_the_sandbox_is_recognised(output: str, word: str, monkeypa
     found = denial_detection.explain(output, PLAN)
     assert (word in found) if word else (found == "")
     assert "network" not in denial_detection.explain(output, PLAN._replace(network=True)) or word != "network"
+
+
+def test_what_became_a_link_after_the_start_cannot_be_written(tmp_path: Path) -> None:
+    top = Path(os.path.realpath(tmp_path))
+    for name in ("ws/out", "outside", "kept"):
+        (top / name).mkdir(parents=True)
+    (top / "named").symlink_to("kept")
+    settings = SandboxSettings(write=(str(top / "ws/out"), str(top / "named"), str(top / "later")))
+    policy = SandboxPolicy(SandboxChoice("landlock", read_only_kind="landlock"), settings, environ=os.environ)
+    (top / "ws/out").rmdir()
+    (top / "ws/out").symlink_to(top / "outside")
+    (top / "later").mkdir()
+    plan = policy.plan([top / "ws", top / "ws/out"], top / "ws", show=None, access="")
+    assert plan is not None
+    assert plan.resolved().write == (str(top / "ws"), str(top / "kept"), str(top / "later"))
+    policy.close()
