@@ -293,7 +293,7 @@ async def _list(store: MapStore) -> int:
         ):
             continue  # it was never agreed to
         counts = await store.counts(batch.id)
-        state = "running" if store.runs(batch.id) else batch.state
+        state = "running" if store.runs(batch.id) else "stopped" if batch.state == "open" else batch.state
         missing = counts.total - counts.done
         cells = (
             batch.id,

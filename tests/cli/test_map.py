@@ -122,6 +122,7 @@ def test_a_quota_error_stops_all_starts_and_the_same_command_goes_on(console: Co
     assert service.requests <= 8
     assert "6 done, 14 waiting" in ran.err
     assert "to continue: the same command\n" in ran.err
+    assert console("map", "status").rows[0][2] == "stopped"
     assert "stopped: Anthropic refused: the credit or quota of this key is used up" in ran.err
     service.quota_at, before = 0, service.requests
     ran = batch(console, lines(20), "--parallel", "2")
