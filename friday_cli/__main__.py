@@ -12,7 +12,13 @@ def main() -> None:
     """Run `friday` and exit with its exit code (see README.md), never with a traceback."""
     gc.disable()  # garbage collection during imports takes a quarter of a short run
     _repair_streams()
-    code = _run(sys.argv[1:])
+    try:
+        code = _run(sys.argv[1:])
+    except SystemExit:
+        raise
+    except BaseException:  # what reports an error failed itself; threads that run on must not keep the process
+        os.write(2, b"friday: ended by an error that could not be reported; memory or open files may have run out.\n")
+        os._exit(1)
     try:
         sys.stdout.flush()
     except OSError:

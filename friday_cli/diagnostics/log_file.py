@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from friday_cli.core.protocol.errors import PROCESS_LIMIT, is_process_limit
+from friday_cli.core.protocol.errors import limit_words
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.system.paths import state_dir
 
@@ -39,8 +39,8 @@ def start_log() -> Path:
 
 def report_defect(error: BaseException) -> str:
     """One line for the person about an unexpected exception; its traceback is written to the log file."""
-    if is_process_limit(error):
-        return PROCESS_LIMIT
+    if limit := limit_words(error):
+        return limit
     message = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
     try:
         path = start_log()

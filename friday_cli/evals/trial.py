@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from friday_cli.core.protocol.errors import PROCESS_LIMIT, FridayError, ToolError, is_process_limit
+from friday_cli.core.protocol.errors import FridayError, ToolError, limit_words
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -339,8 +339,8 @@ class TrialEngine:
 
 
 def _words(error: Exception) -> str:
-    if is_process_limit(error):
-        return PROCESS_LIMIT
+    if limit := limit_words(error):
+        return limit
     if isinstance(error, FridayError | OSError):
         return str(error)
     log.error("a trial", exc_info=error)

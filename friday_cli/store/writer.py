@@ -34,6 +34,10 @@ class _WriteJob(msgspec.Struct, eq=False):
     error: Exception | None = None
 
 
+_UNKNOWN = StoreError("What was to be saved may not be: there was not enough memory.")
+"""Made when there is memory."""
+
+
 def _end(db: sqlite3.Connection) -> None:
     """The work of the last job."""
 
@@ -115,10 +119,16 @@ class StoreWriter:
             with suppress(Empty):
                 while True:
                     group.append(self._jobs.get_nowait())
-            self._do([job for job in group if job.work is not _end])
             ends = any(job.work is _end for job in group)
-            if ends and self._db is not None:
-                self._db.close()  # the last process that closes the file checkpoints the write-ahead log
+            try:
+                self._do([job for job in group if job.work is not _end])
+                if ends and self._db is not None:
+                    self._db.close()  # the last process that closes the file checkpoints the write-ahead log
+            except Exception:  # without memory even what reports a failure fails: nobody may wait for it
+                for job in group:
+                    job.error = job.error or (_UNKNOWN if job.result is None else None)
+                    if job.error is _UNKNOWN and job.failed is not None:
+                        job.failed(_UNKNOWN)
             _deliver(group)
             if ends:
                 return

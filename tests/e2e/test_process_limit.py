@@ -70,6 +70,23 @@ def test_a_server_says_it_where_the_library_makes_a_group_of_the_error(friday: F
     assert (done.returncode, done.stderr) == (1, f"friday: {SAYS}\n")
 
 
+def test_an_error_that_cannot_be_reported_ends_the_process(friday: Friday) -> None:
+    """As without memory, while threads run on."""
+    program = (
+        "import threading\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"
+        "import friday_cli.__main__ as started, friday_cli.frontends.oneshot.options as options\n"
+        "import friday_cli.diagnostics.log_file as log_file\n"
+        "def fails(*_): raise MemoryError\n"
+        "options.parse = log_file.report_defect = fails\n"
+        "started.main()"
+    )
+    command = [sys.executable, "-c", program, "ask", "hello"]
+    done = subprocess.run(command, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "could not be reported" in done.stderr
+
+
 def test_what_was_begun_is_done_and_saved_where_no_more_threads_start(
     friday: Friday, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded
 from friday_cli.core.protocol.messages import Message, Text, ToolCall
 from friday_cli.store import schema
 from friday_cli.store.store import Store
+from friday_cli.store.writer import StoreWriter
 from friday_cli.view import SessionView
 from tests.scenarios import logs, numbered, said, tree
 from tests.store.files import sql
@@ -212,3 +213,23 @@ async def _limit_pages(store: Store, *, spare: int) -> None:
         db.execute(f"PRAGMA max_page_count = {used + spare}")
 
     await store._writer.submit(limit)
+
+
+async def test_nobody_waits_for_a_write_whose_failure_cannot_be_reported(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without memory: the thread goes on, and the stored events get no gap."""
+    session = await store.create_session("/work")
+    journal = store.journal(session)
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_write", fails)
+        patch.setattr(StoreWriter, "_fail", fails)
+        with pytest.raises(StoreError, match="not enough memory"):
+            await journal.append(numbered(("a", Notice("1"))))
+    assert await store.list_sessions() == []
+    with pytest.raises(StoreError, match="not enough memory"):
+        await journal.append(numbered(("a", Notice("2"))))

@@ -12,7 +12,7 @@ import msgspec
 
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput, rerun_after_read_only
-from ..protocol.errors import PROCESS_LIMIT, FridayError, PermissionDenied, is_process_limit
+from ..protocol.errors import FridayError, PermissionDenied, limit_words
 from ..protocol.events import MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, ToolContext
@@ -191,8 +191,8 @@ class _Call:
             self._output = Output(str(error), facts=self._output.facts)
             raise
         except Exception as error:  # a defect in a tool must not end the run; the log file has the traceback
-            if is_process_limit(error):
-                self._output = Output(PROCESS_LIMIT)
+            if limit := limit_words(error):
+                self._output = Output(limit)
                 return
             log.exception("tool %s failed", self._call.name)
             self._output = Output(f"{self._call.name} failed unexpectedly: {type(error).__name__}: {error}")

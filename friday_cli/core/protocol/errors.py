@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -151,10 +152,21 @@ def is_process_limit(error: BaseException) -> bool:
     return refused or "can't start new thread" in str(error)
 
 
-def words_of(error: OSError, *, name: str = "") -> str:
-    """A line for a person. `name` is what failed if the error has no file."""
+def limit_words(error: BaseException) -> str:
+    """What to say of an error that says that a limit of the system is reached, "" for any other."""
     if is_process_limit(error):
         return PROCESS_LIMIT
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. End other programs, or raise the limit (ulimit -v)."
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "No more files can be opened. Raise the limit (ulimit -n)."
+    return ""
+
+
+def words_of(error: OSError, *, name: str = "") -> str:
+    """A line for a person. `name` is what failed if the error has no file."""
+    if limit := limit_words(error):
+        return limit
     name = str(error.filename or name)
     text = f"{error.strerror or error}."
     return f"{name}: {text}" if name else text

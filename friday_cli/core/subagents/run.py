@@ -16,7 +16,7 @@ from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
-from ..protocol.errors import PROCESS_LIMIT, is_process_limit
+from ..protocol.errors import limit_words
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
 from ..protocol.evidence import checked
 from ..protocol.messages import Message, estimate_message, user
@@ -61,8 +61,7 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
     except Exception as error:
-        words = PROCESS_LIMIT
-        if not is_process_limit(error):
+        if not (words := limit_words(error)):
             log.exception("agent %s", agent.path)
             words = f"Friday itself failed: {type(error).__name__}: {error}"
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
@@ -223,9 +222,9 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         if warnings:
             await services.log.emit(agent.path, *(Notice(text, "warning") for text in warnings))
     except Exception as error:  # the final event must be written in any case
-        if not (limit := is_process_limit(error)):
+        if not (limit := limit_words(error)):
             log.exception("processes of %s", agent.path)
-        text = f"Processes of {agent.path} may be left: {PROCESS_LIMIT if limit else error}"
+        text = f"Processes of {agent.path} may be left: {limit or error}"
         await services.log.emit(agent.path, Notice(text, "error"))
     if services.code is not None:
         agent.receipt_builder.add_checks(await services.code.settled(agent))

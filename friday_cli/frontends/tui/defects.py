@@ -13,6 +13,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.widget import MountError
 
+from friday_cli.diagnostics.log_file import report_defect  # before no more files can be opened
+
 MOST, WITHIN_S = 8, 5.0
 """As many unexpected errors within so many seconds mean that the screen cannot be used any more."""
 
@@ -30,8 +32,6 @@ class Defects:
     def survived(self, error: BaseException) -> bool:
         """Log an error with its traceback and tell the user. False if it, or so many of
         them, mean that the screen cannot be used any more."""
-        from friday_cli.diagnostics.log_file import report_defect
-
         self.seen.append(error)
         now = time.monotonic()
         self._times = [at for at in self._times if now - at < WITHIN_S] + [now]

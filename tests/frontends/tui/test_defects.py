@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,22 @@ async def test_a_defect_of_a_part_is_logged_and_told_and_the_chat_goes_on(tmp_pa
         assert "Traceback" in log.read_text()
         await chat.ask("Are you there?", shows="Here I am.")
         await chat.type("typed", shows="typed")
+
+
+async def test_a_limit_of_open_files_is_said_and_needs_no_file_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = builtins.__import__
+
+    def full(name: str = "friday_cli.diagnostics", *given: Any, **more: Any) -> Any:
+        if name.startswith("friday_cli.diagnostics"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return known(name, *given, **more)
+
+    async with opened(tmp_path, ANSWER, survives=True) as chat:
+        monkeypatch.setattr("builtins.__import__", full)
+        chat.composer.call_later(full)
+        await chat.shows("No more files can be opened. Raise the limit (ulimit -n).")
 
 
 async def test_so_many_defects_that_the_screen_is_unusable_end_the_chat_with_the_session_saved(tmp_path: Path) -> None:
