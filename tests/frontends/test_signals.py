@@ -32,6 +32,10 @@ class Batch:
     def interrupt(self, reason: str) -> None:
         """No item starts any more."""
 
+    def withdraw(self) -> bool:
+        """It asks nothing."""
+        return False
+
     async def stop(self) -> None:
         self.stopped.set()
 
@@ -57,7 +61,8 @@ async def twice(end: asyncio.Event) -> None:
     """As `timeout` does: to the process, and to its group."""
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
-    await end.wait()
+    async with asyncio.timeout(20):
+        await end.wait()
 
 
 @pytest.mark.parametrize("command", [ask, run_batch])

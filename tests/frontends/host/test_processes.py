@@ -151,7 +151,7 @@ def test_the_list_does_not_hide_why_a_session_cannot_be_opened(harness: Harness,
         terminal.until(b"0 agents at work")
         terminal.type(b"\r", until=b"Press Enter for the list.")
         assert f"friday: {tmp_path / 'other'} is not a folder." in terminal.out.decode()
-        os.kill(terminal.pid, signal.SIGTSTP)  # Ctrl+Z and fg, where no screen is shown
+        os.kill(terminal.pid, signal.SIGSTOP)  # as Ctrl+Z and fg do where no screen is shown
         terminal.until_stopped()
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.type(b"\r")
