@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from friday_cli.core.agent.agent import Conversation, Services
 from friday_cli.core.agent.model_call import ModelCall
+from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage, user
@@ -61,6 +62,9 @@ class ServiceSearch:
                     history.append(done.message)
         except ProviderError as error:
             failure = str(error)
+        except LimitReached as limit:
+            if not searches:
+                raise ToolError(f"Not searched, because a search may cost more than is left: {limit}.") from None
         return _output(provider, args, "\n\n".join(filter(None, texts)), searches, usage=usage, failure=failure)
 
 

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _FALLS_BACK = {"refusal": "refused to answer", "quota": "has no credit or quota left", "not_found": "was not found"}
 """Failures that are not transient, after which the fallback model is asked, in words."""
+FOUND = Usage(input=30_000, searches=3)
+"""What the service may count beside a request of the tool `web_search`: the pages that it finds are input. Money is reserved for it."""
 MAX_SEARCHES = 1000
 """Web searches that a service may report for one request."""
 
@@ -161,6 +163,7 @@ class _Attempt:
         self._agent, self._services = call.agent, call.services
         self._provider = call.agent.conversation.provider
         self._tools, self._quiet, self._in_front = call.tools, call.quiet, in_front
+        self._found = FOUND if call.purpose == "search" else Usage()
         self.reply = PartialReply(call.agent, call.services, attempt=call.attempts, quiet=call.quiet)
         self.request: Request | None = None
         self.usage = Usage()
@@ -204,12 +207,12 @@ class _Attempt:
         service, counted = (provider.rate_limit_key, provider.model), conversation.context
         sent = services.input_counts.most(*service, expected(agent, prompt, tools=self._tools), provider.cost)
         want = min(provider.max_output, services.policy.max_output, room)
-        reservation = await agent.budget.reserve(sent, want, price=provider.cost, waiting=agent.slot.waiting)
+        reservation = await agent.budget.reserve(sent, want, price=self._price, waiting=agent.slot.waiting)
         output, held = 0, None
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
         try:
             if services.ledger is not None and not is_deferred(provider):  # its batch holds that
-                paid = ledger.PaidRequest(agent.path, provider, sent, last=agent.budget.holdback_open)
+                paid = ledger.PaidRequest(agent.path, provider, sent + self._found, last=agent.budget.holdback_open)
                 waiting = partial(agent.slot.waiting, "waiting_budget")
                 held = await ledger.hold(services.ledger, paid, reservation, waiting=waiting)
             self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
@@ -232,6 +235,9 @@ class _Attempt:
                 services.ledger.end(held, agent.path)
             agent.budget.settle(reservation, self.usage.billed, self.usage.cost_usd, output=output)
             agent.account(self.usage)
+
+    def _price(self, usage: Usage) -> float | None:
+        return self._provider.cost(usage + self._found)
 
     @asynccontextmanager
     async def _rate_limit_slot(self) -> AsyncIterator[None]:
