@@ -17,8 +17,12 @@ def main() -> None:
     except SystemExit:
         raise
     except BaseException:  # what reports an error failed itself; threads that run on must not keep the process
-        os.write(2, b"friday: ended by an error that could not be reported; memory or open files may have run out.\n")
-        os._exit(1)
+        try:
+            os.write(
+                2, b"friday: ended by an error that could not be reported; memory or open files may have run out.\n"
+            )
+        finally:
+            os._exit(1)
     try:
         sys.stdout.flush()
     except OSError:

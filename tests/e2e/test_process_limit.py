@@ -85,6 +85,8 @@ def test_an_error_that_cannot_be_reported_ends_the_process(friday: Friday) -> No
     done = subprocess.run(command, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "could not be reported" in done.stderr
+    with open("/dev/full", "w") as full:  # as a terminal that is closed
+        assert subprocess.run(command, cwd=friday.project, env=friday.env, stderr=full, timeout=60).returncode == 1
 
 
 def test_what_was_begun_is_done_and_saved_where_no_more_threads_start(
