@@ -9,6 +9,7 @@ from pathlib import Path
 from friday_cli.core.eventlog.requests import encoded
 from friday_cli.core.protocol.events import WorkspaceFound
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.system import safe_files
 from friday_cli.system.git_head import first_line, git_folder, git_head
 from friday_cli.system.paths import config_dir
 
@@ -16,6 +17,8 @@ from .open_context import OpenContext, Options
 
 DIGITS = 12
 """Hexadecimal digits of a digest that are kept."""
+MOST_REFS = 16_000_000
+"""Bytes of the list of branches that are read."""
 _COMMIT = pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -66,7 +69,7 @@ def _commit(root: Path) -> str:
         if (ref := common / name).is_file():
             commit = first_line(ref)
         else:
-            packed = (common / "packed-refs").read_text(encoding="utf-8", errors="replace")
+            packed = safe_files.read_linked(common / "packed-refs", MOST_REFS).decode("utf-8", "replace")
             commit = next((line[:64].split(" ")[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")
     except (OSError, ValueError):
         return ""

@@ -101,3 +101,24 @@ def test_a_pipe_or_a_huge_file_in_the_place_of_settings_is_said_and_not_waited_f
     assert name in done.stderr
     assert ("is a pipe" if kind == "pipe" else "is larger than 1,000,000 bytes") in done.stderr
     assert "itself failed" not in done.stderr
+
+
+PLACES = (
+    ".git/packed-refs", ".git/HEAD", ".git/index", ".git/info/exclude", ".gitignore", "AGENTS.md", ".mcp.json", ".lsp.json", ".friday/config.toml",
+    ".friday/hooks.json", "profiles/x.md", ".claude/agents/x.md", ".claude/settings.json", ".claude/skills/a/SKILL.md", ".agents/plugins/p/plugin.json",
+    ".fridayignore",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_a_pipe_or_an_endless_file_in_a_folder_that_nobody_trusts_is_not_waited_for(friday: Friday, kind: str) -> None:
+    for name in PLACES:
+        (friday.project / name).parent.mkdir(parents=True, exist_ok=True)
+        if name == ".git/HEAD":
+            (friday.project / name).write_text("ref: refs/heads/main\n")
+        elif kind == "pipe":
+            os.mkfifo(friday.project / name)
+        else:
+            (friday.project / name).symlink_to("/dev/zero")
+    friday.plays("agents: {a: [{calls: [{name: write_file, arguments: {path: new, content: x}}]}, {text: Done.}]}")
+    assert friday.run("--yolo", "go").out == "Done.\n"
