@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import FileError
 from friday_cli.extensions import commands, profiles, trust, trust_review
 from friday_cli.extensions.plugins import install
 from friday_cli.extensions.plugins.find import find_plugins
-from friday_cli.extensions.plugins.plugin import Plugin, read
+from friday_cli.extensions.plugins.plugin import Plugin, PluginFiles, read
 from friday_cli.extensions.plugins.servers import data_folder, servers
 from friday_cli.extensions.skills import lookup as skills
 from friday_cli.mcp.names import server_name
@@ -280,3 +280,13 @@ def test_plugins_of_a_project_are_part_of_the_trust_question(tmp_path: Path, hom
     assert (entry.sandbox, entry.network) == (True, True)
     write(project / place / "helper", {"db": "#!/bin/sh\n"})
     assert trust.is_trusted(project).state == "changed"
+
+
+def test_a_trusted_file_that_became_a_pipe_or_endless_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    files = PluginFiles(tmp_path, {"a.md": trust.hash_of(b"a"), "b.md": trust.hash_of(b"b")})
+    assert files.content("a.md") == b"a"
+    (tmp_path / "a.md").unlink()
+    os.mkfifo(tmp_path / "a.md")
+    (tmp_path / "b.md").mkdir()
+    assert files.changed() == ["a.md", "b.md"]

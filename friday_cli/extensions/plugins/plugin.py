@@ -14,6 +14,7 @@ import msgspec
 from friday_cli.config.json_text import read_json
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.system import safe_files
 from friday_cli.system.paths import text_of
 
 from .. import trust
@@ -32,6 +33,10 @@ _KNOWN = frozenset(("$schema", "name", *_TEXTS, "author", "keywords", "extension
 Origin = Literal["user", "project"]
 
 
+MOST_BYTES = 100_000_000
+"""Bytes of a file that are read: more than a whole plugin may have."""
+
+
 class PluginFiles(msgspec.Struct, frozen=True):
     """The files of a plugin below `root`, by relative path with the sha256 that the person trusts."""
 
@@ -46,7 +51,7 @@ class PluginFiles(msgspec.Struct, frozen=True):
         if not path.resolve().is_relative_to(self.root.resolve()):
             raise FileError(text_of(path), "is outside the plugin.")
         try:
-            found = path.read_bytes()
+            found = safe_files.read_linked(path, MOST_BYTES)
         except OSError as error:
             raise FileError(text_of(path), f"cannot be read: {error.strerror}.") from None
         if trust.hash_of(found) != self.files[name]:
