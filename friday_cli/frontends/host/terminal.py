@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 
+_OFF = b"\x1b[?2004l\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[0m\x1b[?7h"
+"""Switches off what the chat switches on: pastes, mouse, focus, keys, its screen; and on what it switches off."""
 _waiting = 0
 """The process that the shell waits for; 0 in a process without one."""
 _life = -1
@@ -59,11 +61,23 @@ def let_go() -> None:
 
 def _wait(child: int) -> None:
     """Be what the shell sees of `child`: stopped when it is, and ended as it was."""
+    import termios
+
+    before = termios.tcgetattr(0)
+
+    def give_back() -> None:
+        """Restore the terminal where the child could not, as one that was killed."""
+        try:
+            if termios.tcgetattr(0) != before:
+                termios.tcsetattr(0, termios.TCSANOW, before)
+                os.write(1, _OFF)
+        except (OSError, termios.error):
+            pass  # it is closed
 
     def pass_on(number: int, frame: object) -> None:
         os.kill(child, number)
 
-    for ignored in (signal.SIGINT, signal.SIGQUIT):
+    for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGTTOU):
         signal.signal(ignored, signal.SIG_IGN)  # the terminal sends them to both
     for passed in (signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP):
         signal.signal(passed, pass_on)
@@ -74,10 +88,12 @@ def _wait(child: int) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
             os.kill(child, signal.SIGCONT)  # the shell has resumed this one
         elif os.WIFSIGNALED(status):
+            give_back()
             number = os.WTERMSIG(status)
             if number != signal.SIGKILL:
                 signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             os._exit(128 + number)
         else:
+            give_back()
             os._exit(os.WEXITSTATUS(status))

@@ -222,6 +222,15 @@ def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals
         terminal.ends_clean(code)
 
 
+def test_a_chat_that_is_killed_leaves_a_clean_terminal(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--model", "demo") as terminal:
+        terminal.until(b"Ask, or / for commands")
+        terminal.until_quiet()
+        (chat,) = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
+        os.kill(int(chat), signal.SIGKILL)
+        terminal.ends_clean(-signal.SIGKILL)
+
+
 def test_a_window_that_is_closed_ends_the_program(tmp_path: Path) -> None:
     with Terminal(tmp_path, "demo") as terminal:
         terminal.until(b"at work")
