@@ -12,6 +12,7 @@ from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.limits.input_counts import MARGIN, dearest
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.format import pluralize, seconds
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 
 from .caps import Cap, dollars
@@ -112,17 +113,19 @@ class _Limit(msgspec.Struct, frozen=True):
         return cap, (cap if given is not None else min(cap, SPARE * least))
 
 
+def require_price(job: MapJob, provider: Provider) -> None:
+    """Raises UsageError if the price that a cap of the batch or of an item needs is unknown."""
+    if (job.cost is not None or job.item_cost is not None) and provider.cost(Usage(input=1, output=1)) is None:
+        text = f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept."
+        raise UsageError(text, hint=UNKNOWN_PRICE)
+
+
 def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest: Cap) -> tuple[Cap, Cap]:
     """The cap of an item, and the least that one can start with. `prompt`: tokens of the first request of an item; `highest`: what its
     profile's whole budget is; a cost of 0 for a free model. Raises UsageError if the price that a cap needs is unknown, or a cap is below
     one request."""
     usage = msgspec.structs.replace(dearest(round(prompt * MARGIN), 0, provider.cost), output=OUTPUT_FLOOR)
-    price = provider.cost(usage)
-    if price is None and (job.cost is not None or job.item_cost is not None):
-        raise UsageError(
-            f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
-            hint=UNKNOWN_PRICE,
-        )
+    require_price(job, provider)
     money = _Limit("--max-cost", "--per-item-cost", job.cost, job.item_cost, highest.cost, dollars)
     count_of = _Limit(
         "--max-tokens",
@@ -132,7 +135,7 @@ def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest:
         highest.tokens,
         lambda number: f"{number:,.0f}",
     )
-    cost = money.of_item(job, count, price or 0.0) or (None, None)
+    cost = money.of_item(job, count, provider.cost(usage) or 0.0) or (None, None)
     tokens = count_of.of_item(job, count, usage.billed)
     most, least = (None, None) if tokens is None else (int(tokens[0]), int(tokens[1]))
     return Cap(cost[0], most), Cap(cost[1], least)

@@ -204,7 +204,7 @@ class MapRun:
         if job.isolation and not engine.items.can_isolate:
             text = f"--isolation worktree: {job.folder} is not in a git repository."
             raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
-        plan.item_caps(job, provider, 1, 1, Cap())  # an unknown price is reported now
+        plan.require_price(job, provider)
         if job.deferred:
             engine.items.with_batches(provider)
         if note := engine.items.price_note(provider):

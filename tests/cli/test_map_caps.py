@@ -72,6 +72,13 @@ def test_bad_caps_are_one_line(console: Console, service: Service, argv: tuple[s
     assert words in ran.err
 
 
+def test_the_cap_of_an_item_that_a_refusal_names_is_one_that_starts(console: Console, service: Service) -> None:
+    refused = batch(console, lines(2), "--max-tokens", "90000", "--per-item-tokens", "100")
+    assert refused.code == 2
+    least = refused.err.partition(" is below one request of an item, about ")[2].partition(".")[0].replace(",", "")
+    assert batch(console, lines(2), "--max-tokens", "90000", "--per-item-tokens", least).code != 2
+
+
 def test_a_single_model_has_its_own_price_in_the_settings(console: Console, service: Service) -> None:
     written = (
         UNPRICED + 'prices = {{ input = 9, output = 9, models = {{ "claude-test" = {{ input = 1, output = 5 }} }} }}\n'
