@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import show_invisible
+from friday_cli.system import atomic_file
 
 from . import lookup, render
 from .profile import Profile
@@ -22,14 +23,14 @@ def unused(path: Path, *, hint: str = "Edit it, or choose another name.") -> Pat
 
 
 def create(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write the file of a new profile, with its folder. Raises UsageError if it exists, unless `replace` is set, and
-    FridayError."""
+    """Write the file of a new profile, with its folder, whole or not at all. Raises UsageError if it exists, unless `replace` is set,
+    and FridayError."""
     if not replace:
         unused(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "w" if replace else "x", encoding="utf-8") as file:
-            file.write(text)
+        found = Path(os.path.realpath(path))
+        atomic_file.replace(found, text, mode=None if found.exists() else 0o644)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
 

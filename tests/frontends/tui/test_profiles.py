@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.extensions.profiles import user_folder
+from friday_cli.extensions.profiles.create import create
 from friday_cli.frontends.tui.terminal import external_editor
 from friday_cli.frontends.tui.widgets.profile_dialog import ProfileDialog
 from friday_cli.frontends.tui.widgets.session_picker import Picker
@@ -46,6 +49,21 @@ def has(chat: Chat, *texts: str) -> None:
 async def closed(chat: Chat) -> None:
     await chat.press("escape")
     await chat.until(lambda: not isinstance(chat.app.screen, ProfileDialog))
+
+
+@pytest.mark.parametrize("before", [None, "the person's own"])
+def test_a_profile_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, before: str | None) -> None:
+    path, limits = tmp_path / "tester.md", resource.getrlimit(resource.RLIMIT_FSIZE)
+    if before is not None:
+        path.write_text(before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(FridayError, match="cannot be written"):
+            create(path, "new", replace=before is not None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (path.read_text() if path.exists() else None) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == (["tester.md"] if before else [])
 
 
 @pytest.mark.parametrize("size", SIZES)
