@@ -243,12 +243,14 @@ class Budget:
 
     def settle(self, reservation: Reservation, tokens: int, cost: float | None, *, output: int = 0) -> None:
         """Return a reservation and charge the real usage, on every level. `output` is the tokens of a whole reply, from
-        which the usual one is learned: a longer one counts at once, shorter ones step by step."""
+        which the usual one is learned: a longer one counts at once, shorter ones step by step, and one that was cut twice: else a
+        long one would be cut again and again while others work."""
         self.hold(reservation, -1)
         if self.holdback_open:
             drawn = reservation.drawn
             self.change_holdback(max(0.0, drawn.tokens - tokens), max(0.0, drawn.cost - (cost or 0.0)))
         if output:
+            output *= 2 if output >= reservation.output else 1
             self.usual = max(output, self.usual - (self.usual - output) // 4)
         self.charge(tokens, cost)
 

@@ -103,6 +103,18 @@ def test_the_outermost_budget_that_is_used_up_is_named(spent: tuple[int, int, in
     assert reached.value.whose == whose
 
 
+async def test_a_reply_that_was_cut_gets_twice_as_much_the_next_time() -> None:
+    root = Budget("a", cost=1.0)
+    running(root)
+    one, two = (running(root.child(f"a.{n}", tokens=None, cost=None)) for n in (1, 2))
+    first = await one.reserve(Usage(), 100_000, price=dear)
+    second = await two.reserve(Usage(), 100_000, price=dear)
+    assert second.output < 100_000
+    one.settle(first, 0, 0.0)
+    two.settle(second, second.output, 0.0, output=second.output)
+    assert two.usual == 2 * second.output
+
+
 async def test_a_usual_reply_is_reserved_and_the_reply_may_have_all_that_is_left() -> None:
     budget = running(Budget("a", tokens=10_000))
     first, second = await reserve(budget, 100, 32_000), await reserve(budget, 100, 32_000)
