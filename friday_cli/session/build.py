@@ -37,6 +37,7 @@ from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.tool_info import ASK_USER
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.node import KnownAgents
 from friday_cli.core.subagents.tree import SubagentTree
@@ -336,8 +337,8 @@ class _Builder:
 
 
 def _without_new_tools(profile: Profile, had: Sequence[str]) -> Profile:
-    """A profile without those of Friday's tools that are not among `had`."""
-    new = TOOLS.names.difference(had)
+    """A profile without those of Friday's tools that are not among `had`. Questions are no right: nobody may have been there to answer."""
+    new = TOOLS.names.difference(had, (ASK_USER,))
     return msgspec.structs.replace(profile, disallowed_tools=(*profile.disallowed_tools, *new))
 
 

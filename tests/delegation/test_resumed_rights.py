@@ -214,3 +214,21 @@ async def test_a_rule_about_costs_holds_for_resuming(harness: Harness) -> None:
     s = await harness.ran(script, resume=s.session.id, prompt="go on", deny=denied)
     assert "Not started: 1 agent, of unknown cost: the usual cost exceeds the rule" in s.results()[-1]
     assert len(s.requests("a.1")) == 0
+
+
+async def test_a_profile_that_the_person_left_limits_the_main_agent_no_longer(harness: Harness) -> None:
+    harness.profile("looker", "allowedTools: [read_file, write_file]", "mode: plan")
+    harness.profile("kid", *WIDE)
+    s = await harness.ran({"a": [Say("one")]}, profile="looker")
+    s = await harness.ran({"a": [Say("two")]}, resume=s.session.id, prompt="go on", profile="kid")
+    s = await harness.ran({"a": [Say("", [WRITE]), Say("fin")]}, resume=s.session.id, prompt="go on")
+    assert [result.split(":")[0] for result in s.results()] == ["ok"]
+    assert (harness.project / "made").exists()
+
+
+async def test_a_profile_that_ran_unattended_can_ask_a_person_once_there_is_one(harness: Harness) -> None:
+    harness.profile("kid", 'allowedTools: "*"')
+    s = await harness.ran({"a": [Say("one")]}, profile="kid", attended=False)
+    options = {"resume": s.session.id, "attended": True, "model": f"scripted:{other(harness)}"}
+    async with harness.open({"a": [Say("two")]}, **options) as s:
+        assert "ask_user" in s.session._main.agent.conversation.tools

@@ -73,7 +73,9 @@ class AgentRecord(AgentState):
     prefix: Prefix | None = None
     rules: list[RuleAdded] = msgspec.field(default_factory=list)
     rights: list[ProfileRights] = msgspec.field(default_factory=list)
-    """What its profile let it do in its runs, each once."""
+    """What its profile let it do in its runs, each once, since it has this profile."""
+    rights_of: str = ""
+    """The profile that `rights` are of."""
     skills: dict[str, SkillLoaded] = msgspec.field(default_factory=dict)
     """The skills that still restrict it, by name."""
     open: dict[str, ToolStarted] = msgspec.field(default_factory=dict)
@@ -238,6 +240,8 @@ def _start(record: AgentRecord, event: AgentStarted) -> None:
     record.started, record.begun, record.text = record.seen_at, record.seq, ""
     if event.call_id:
         record.calls[event.call_id] = record.seq
+    if event.profile != record.rights_of:  # a person gave the main agent another profile
+        record.rights, record.rights_of = [], event.profile
     if event.rights is not None and event.rights not in record.rights:
         record.rights.append(event.rights)
 
