@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import product
 
 from ..text import lazy_regex
 from ..text.star_regex import ANY, FOLDERS, NAME, star_regex
@@ -29,9 +31,15 @@ def strict_glob(*patterns: str) -> re.Pattern[str]:
     for pattern in dict.fromkeys(one for each in patterns for one in _alternatives(plain(each))):
         pattern = pattern.removeprefix("./").rstrip("/")
         below = "" if re.search(r"[*?]", pattern.rpartition("/")[2]) else "(?:/.*)?"
-        for classes in (False, True):
+        for classes in _class_choices(pattern):
             found[f"(?:{_expression(pattern, classes)}{below})" if pattern not in ("", ".") else ".*"] = None
     return re.compile("|".join(found), re.S)
+
+
+def _class_choices(pattern: str) -> Iterable[tuple[bool, ...]]:
+    """Which of the classes of a pattern mean letters: every choice (`[id]/[a-z].ts`), with many of them none or all."""
+    count = sum(len(_CLASS().findall(re.escape(token))) for token in _STARS().split(pattern))
+    return product((False, True), repeat=count) if count <= _MOST_CLASSES else ((False,) * count, (True,) * count)
 
 
 def _class(found: re.Match[str]) -> str:
@@ -47,7 +55,10 @@ def _class(found: re.Match[str]) -> str:
 _BRACES = lazy_regex.pattern(r"\{([^{}]*,[^{}]*)\}")
 _CLASS = lazy_regex.pattern(r"\\\[(!|\\\^)?((?:(?!\\\]|/).)+)\\\]")
 """`[a-z]` in an escaped pattern."""
+_STARS = lazy_regex.pattern(r"((?:^|(?<=/))\*\*/|/\*\*$|\*\*|\*|\?)")
 _MOST_ALTERNATIVES = 200
+_MOST_CLASSES = 3
+"""For which every choice of their meanings is tried."""
 
 
 def _alternatives(pattern: str) -> list[str]:
@@ -61,7 +72,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 def profile_pattern(written: str) -> str:
     """A pattern for names of profiles as a person may write it, in the letters that these names have: `Senior Coder` is `senior-coder`."""
-    return re.sub(r"[^a-z0-9_*?\[\]!{},-]+", "-", written.lower()).strip("-")
+    return re.sub(r"[^a-z0-9_*?\[\]!{},-]+", "-", written.lower()).strip("-") or written
 
 
 def plain(text: str) -> str:
@@ -73,13 +84,13 @@ def plain(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def _expression(pattern: str, classes: bool = False) -> str:
-    """`classes`: `[a-z]` means one of these letters, else itself."""
+def _expression(pattern: str, classes: Sequence[bool] = ()) -> str:
+    """`classes`: whether `[a-z]` means one of these letters, for each class; else it means itself."""
     meaning = {"**/": FOLDERS, "/**": "(?:/.*)?", "**": ANY, "*": NAME, "?": "[^/]"}
-    pieces = []
-    for token in re.split(r"((?:^|(?<=/))\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
-        escaped = re.escape(token)
-        pieces.append(meaning.get(token) or (_CLASS().sub(_class, escaped) if classes else escaped))
+    pieces, choices = [], iter(classes)
+    for token in _STARS().split(pattern.removeprefix("./")):
+        literal = _CLASS().sub(lambda found: _class(found) if next(choices, False) else found[0], re.escape(token))
+        pieces.append(meaning.get(token) or literal)
     return star_regex(pieces)
 
 

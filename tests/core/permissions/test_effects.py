@@ -15,6 +15,7 @@ import pytest
 
 from friday_cli.agents.agent_rules import path_readings
 from friday_cli.command_safety import AnalysisContext, analyze
+from friday_cli.core.permissions.patterns import profile_pattern
 from friday_cli.core.permissions.rule import Decision, RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.tool import Tool
@@ -307,6 +308,17 @@ def test_the_case_of_a_servers_name_does_not_matter_to_a_rule_that_denies(
     assert ground.decision(rule.lower().replace("ub", "op"), call, decision) == "allow"
     allowed = Rules(mode="ask", rules=[parse_rule("mcp__github__run", "allow", TOOLS)])
     assert allowed.decide(call).decision == "ask"
+
+
+def test_each_class_of_a_deny_rule_means_itself_or_letters() -> None:
+    deny = Rules(mode="yolo", rules=[parse_rule("edit_file(app/[slug]/[0-9]*.pem)", "deny", TOOLS)])
+    for name in ("app/[slug]/7.pem", "app/s/7.pem", "app/[slug]/[0-9].pem"):
+        assert deny.decide(RuleInput("edit_file", "write", (name,))).decision == "deny", name
+
+
+def test_a_profile_in_other_letters_is_not_every_profile() -> None:
+    assert profile_pattern("Senior Coder") == "senior-coder"
+    assert profile_pattern("研究") == "研究"
 
 
 def test_an_allow_rule_takes_its_pattern_as_it_is_written() -> None:
