@@ -3,6 +3,7 @@ commands, profiles. Files that a person names are judged here as well, more leni
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.core.permissions.dangerous import is_secret
@@ -34,7 +35,7 @@ def why_left_out(path: Path, root: Path, *, asked: Path | None = None, by_person
 
 def _is_of_git(path: Path) -> bool:
     """Whether git keeps its own files there: `.git`, or a folder with another name to which a file `.git` leads, or a bare repository."""
-    return path.name.lower() == ".git" or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+    return path.name.lower() == ".git" or (os.path.isfile(path / "HEAD") and os.path.isdir(path / "objects"))
 
 
 def read_walked(root: str, label: str, limit: int) -> bytes:
