@@ -171,7 +171,7 @@ class CommandStarter:
             if sandbox is None or plan is None:
                 raise ToolError("It must run in a sandbox, and there is none on this machine.")
             if program.writes is not None:
-                data = [] if program.data is None else [program.data]
+                data = [] if program.data is None else roots[-1:]
                 secrets = read_only_command.secret_files([os.path.realpath(root) for root in self._roots])
                 plan = plan._replace(deny=(*plan.deny, *secrets)).writing_only([*map(str, (*program.writes, *data))])
                 plan = plan._replace(freeze=(*plan.freeze, *map(str, program.freeze)))

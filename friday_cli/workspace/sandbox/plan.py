@@ -45,10 +45,9 @@ class SandboxPlan(NamedTuple):
     """Whether the programs that it executes are reported."""
 
     def writing_only(self, paths: Sequence[str]) -> SandboxPlan:
-        """The same plan, which may write nothing but `paths` and its temp folder."""
-        tops = [os.path.realpath(path) for path in paths]
-        kept = (path for path in self.freeze if any(path == top or path.startswith(f"{top}/") for top in tops))
-        return self._replace(write=tuple(tops), freeze=tuple(kept))
+        """The same plan, which may write nothing but `paths` (links resolved) and its temp folder."""
+        kept = (path for path in self.freeze if any(path == top or path.startswith(f"{top}/") for top in paths))
+        return self._replace(write=tuple(paths), freeze=tuple(kept))
 
     def fields(self) -> list[bytes]:
         """The plan as NUL-free fields of a request; the first is the number of fields."""

@@ -7,6 +7,7 @@ import pytest
 
 from friday_cli.config.settings import SandboxSettings
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.system.paths import writable_below
 from friday_cli.workspace.sandbox import bubblewrap, denial_detection, landlock, protected_paths, seatbelt
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import SandboxPlan
@@ -147,3 +148,15 @@ def test_what_became_a_link_after_the_start_cannot_be_written(tmp_path: Path) ->
     assert plan is not None
     assert plan.resolved().write == (str(top / "ws"), str(top / "kept"), str(top / "later"))
     policy.close()
+
+
+def test_a_folder_that_a_program_may_write_and_that_becomes_a_link_is_left_out(tmp_path: Path) -> None:
+    """A command that runs at the same time may put the link there after `writable_below` looked."""
+    root = Path(os.path.realpath(tmp_path))
+    (root / "home").mkdir()
+    (root / "reports").mkdir()
+    (written,) = writable_below(root, ["reports"])
+    (root / "reports").rmdir()
+    (root / "reports").symlink_to(root / "home")
+    plan = SandboxPlan("landlock", "", str(root), str(root), False).writing_only([str(written)])
+    assert plan.resolved().write == ()
