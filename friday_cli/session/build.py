@@ -337,7 +337,7 @@ class _Builder:
 
 
 def _without_new_tools(profile: Profile, had: Sequence[str]) -> Profile:
-    """A profile without those of Friday's tools that are not among `had`. Questions are no right: nobody may have been there to answer."""
+    """A profile without those of Friday's tools that are not among `had`. It may ask a person also if nobody was there before."""
     new = TOOLS.names.difference(had, (ASK_USER,))
     return msgspec.structs.replace(profile, disallowed_tools=(*profile.disallowed_tools, *new))
 
