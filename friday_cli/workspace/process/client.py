@@ -180,7 +180,7 @@ class SupervisorClient:
 
     def start_early(self) -> None:
         """Start the launcher, if none was started: it takes as long as judging and preparing a session's first command."""
-        if self._launcher is None and self._early is None and not self._closed:
+        if self._launcher is None and self._early is None and not (self._starting.locked() or self._closed):
             self._early = asyncio.get_running_loop().run_in_executor(None, self._start)
 
     async def ready(self) -> None:
@@ -199,7 +199,7 @@ class SupervisorClient:
     async def _started_early(self) -> None:
         early, self._early = self._early, None
         if early is not None:
-            with contextlib.suppress(ToolError):  # `ready` tries again
+            with contextlib.suppress(ToolError, OSError):  # `ready` tries again
                 await early
 
     def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:

@@ -204,6 +204,30 @@ async def test_a_launcher_is_started_while_a_command_is_judged(
     assert [process.poll() for process in started] == [0]
 
 
+async def test_one_launcher_is_started_where_others_are_judged_meanwhile(
+    workspace: LocalWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one would take the place of the first, and what runs in that would end with it."""
+    started, go, start = list[int](), threading.Event(), subprocess.Popen
+
+    def popen(*words: Any, **how: Any) -> subprocess.Popen[bytes]:
+        started.append(1)
+        assert go.wait(60)
+        return start(*words, **how)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    bash_tool().script(BashArguments("true"), workspace)
+    ready = asyncio.create_task(workspace._host.supervisor.ready())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    bash_tool().script(BashArguments("true"), workspace)
+    go.set()
+    await ready
+    assert (await run(workspace, "echo hello")).output == "hello\n"
+    await workspace.close()
+    assert len(started) == 1
+
+
 async def test_a_launcher_for_which_no_command_came_is_ended(workspace: LocalWorkspace) -> None:
     before = children_of(os.getpid())
     bash_tool().script(BashArguments("true"), workspace)
