@@ -141,14 +141,14 @@ class StoreWriter:
                 self._db = connect_memory() if self.in_memory else (self._opener or connect)(self.path)
                 self._file = None if self.in_memory else os.stat(self.path)
             self._check_file_in_place()
-            jobs = [job for job in jobs if not (self._synced and job.durable and job.work is touch)]
+            if self._synced and all(job.durable and job.work is touch for job in jobs):
+                return  # beside a write that was submitted before it, it syncs that
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
             return
         try:
-            if jobs:
-                self._transact(self._db, jobs)
+            self._transact(self._db, jobs)
         except Exception as error:
             if len(jobs) == 1:
                 self._fail(jobs[0], error)

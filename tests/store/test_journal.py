@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,28 @@ async def test_what_survives_a_power_cut_is_not_synced_again(store: Store, sessi
             said.clear()
             await store.sync()
             assert ("COMMIT" in said) == waits
+
+
+async def test_a_sync_that_shares_a_transaction_with_a_write_syncs_it(store: Store) -> None:
+    """Also after all that was before them was synced."""
+    said: list[str] = []
+    begun, busy = threading.Event(), threading.Event()
+    await store._writer.submit(lambda db: db.set_trace_callback(said.append))
+    await store.sync()
+
+    def waits(_: sqlite3.Connection) -> None:
+        begun.set()
+        assert busy.wait(60)
+
+    blocked = store._writer.submit(waits, durable=True)
+    assert await asyncio.to_thread(begun.wait, 60)
+    write = store._writer.submit(lambda db: db.execute("DELETE FROM events"))
+    synced = asyncio.ensure_future(store.sync())
+    await asyncio.sleep(0)
+    busy.set()
+    await asyncio.gather(blocked, write, synced)
+    (deleted,) = (at for at, line in enumerate(said) if line.startswith("DELETE"))
+    assert "PRAGMA synchronous = FULL" in said[deleted - 2 : deleted]
 
 
 @FEW
