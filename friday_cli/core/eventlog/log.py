@@ -363,6 +363,8 @@ class Log:
         self._write()
 
     def _plan_try(self) -> None:
+        if self._again is not None:
+            self._again.cancel()  # of a try that came before its time, at the end
         self._again = asyncio.get_running_loop().call_later(SAVE_AGAIN_S, self._try_again)
 
     def _try_again(self) -> None:

@@ -222,6 +222,18 @@ async def test_when_the_journal_fails_the_session_continues_and_reports_it_once(
     assert [e.seq for e in journal.envelopes] == [*range(1, kept + 1)], "what was acknowledged is kept"
 
 
+async def test_a_log_that_is_closed_on_a_full_disk_tries_no_more() -> None:
+    """Another process may have the session then."""
+    journal = Slow(breaks=3, error=Unwritable)
+    log = Log(journal)
+    for number in range(1, 7):
+        await log.emit("a", note(number))
+    await log.close()
+    journal._breaks = 10**9
+    await asyncio.sleep(3 * SAVE_AGAIN_S)
+    assert [e.seq for e in journal.envelopes] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("tries", [0, 2])
 async def test_what_could_not_be_written_is_written_when_it_can_be(tries: int) -> None:
     """Also at the end, where nothing was tried before: each event once and in order, for the journal and for readers."""
