@@ -60,11 +60,17 @@ class PlainFrontend:
 
     def withdraw(self) -> bool:
         """End the open question with no. Whether there was one."""
-        if self._asking is None or self._asking.done():
+        asking = self._asking
+        if asking is None or not self._asks:
             return False
-        self._asking.set_result(False)
+        asking.set_result(False)
         print(file=sys.stderr)
         return True
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a question is open: no progress is drawn over it."""
+        return self._asking is not None and not self._asking.done()
 
     async def _ask(self, question: str, *, otherwise: str) -> bool:
         """Ask a yes-or-no question; the event loop turns until it is answered or withdrawn."""
@@ -80,7 +86,7 @@ class PlainFrontend:
 
     def progress(self, progress: Progress, left: int) -> None:
         now, shown = time.monotonic(), (progress.ended, progress.running, progress.trouble)
-        if shown != self._shown and (progress.ended >= left or now - self._last >= EVERY_S):
+        if not self._asks and shown != self._shown and (progress.ended >= left or now - self._last >= EVERY_S):
             self._last, self._shown = now, shown
             remark(progress_text(progress, left))
 
@@ -106,6 +112,8 @@ class TableFrontend(PlainFrontend):
         super().note(text)
 
     def progress(self, progress: Progress, left: int) -> None:
+        if self._asks:
+            return
         from rich.console import Console
         from rich.live import Live
         from rich.table import Table
