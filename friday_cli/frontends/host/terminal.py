@@ -68,6 +68,8 @@ def _wait(child: int) -> None:
     def give_back() -> None:
         """Restore the terminal where the child could not, as one that was killed."""
         try:
+            if os.tcgetpgrp(0) != os.getpgrp():  # a shell has it, as after Ctrl+Z and bg
+                return
             if termios.tcgetattr(0) != before:
                 termios.tcsetattr(0, termios.TCSANOW, before)
                 os.write(1, _OFF)
