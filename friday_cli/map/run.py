@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -222,11 +223,9 @@ class MapRun:
         request = engine.items.first_request(first)
         caps = plan.item_caps(job, provider, left, request, Cap(*engine.items.highest(profile)))
         budget = await engine.budget(f"batch {job.id}", job.cap.left(batch.spent, batch.tokens))
-        scheduler = self._scheduler = Scheduler(
-            *(job, store, engine, budget),
-            changed=lambda progress: self._frontend.progress(progress, left),
-            trouble=engine.items.trouble,
-        )
+        show = partial(self._frontend.progress, left=left)
+        scheduler = Scheduler(job, store, engine, budget, changed=show, trouble=engine.items.trouble)
+        self._scheduler = scheduler
         scheduler.stop(self._reason)
         if left:
             works = self._works(caps, identity, model)

@@ -47,8 +47,7 @@ class Progress(msgspec.Struct):
 
 class Scheduler:
     """Runs work of a batch. `budget` is what the batch may still spend of its cap. `reason` says why nothing starts any more, "" while work
-    may start. `changed` is called after each start and end, and each `TICK_S` while work
-    runs; `trouble` gives that of `Progress`."""
+    may start. `changed` is called after each start and end, and each `TICK_S` while work runs; `trouble` gives that of `Progress`."""
 
     def __init__(
         self,

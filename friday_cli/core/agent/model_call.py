@@ -225,9 +225,8 @@ class _Attempt:
                 done = await self._read_stream(request)
             output = done.usage.output
             services.prefixes.add_usage(provider.rate_limit_key, done.usage)
-            if (
-                not done.usage.estimated and not self._found.searches
-            ):  # the pages that it found are no part of the request
+            # the pages that a search found are no part of the request
+            if not done.usage.estimated and not self._found.searches:
                 read = done.usage.context - done.usage.output
                 services.input_counts.add(*service, prompt - counted, read - counted)
             return done

@@ -283,9 +283,8 @@ class _FieldReader:
         if "sub_agents" in self._fields.values:
             entries = self._fields.entries("sub_agents")
             found: tuple[str, ...] | Literal["*"] = "*" if "*" in entries else tuple(dict.fromkeys(entries))
-            if (
-                delegates and delegates != "*"
-            ):  # `delegate_task(x)` in allowedTools limits it, as a pattern limits other tools
+            # `delegate_task(x)` in allowedTools limits it, as a pattern limits other tools
+            if delegates and delegates != "*":
                 found = delegates if found == "*" else tuple(one for one in found if one in delegates)
         else:
             found = delegates

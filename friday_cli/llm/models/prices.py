@@ -182,9 +182,8 @@ def _matches(name: str | tuple[str, ...], model: str) -> bool:
         case "*":
             return name[1:] in model
         case "/":
-            beginning = name.removeprefix("/^").partition("\\")[
-                0
-            ]  # most are for another model: `^claude-opus-5-\d{8}$`
+            # most are for another model: `^claude-opus-5-\d{8}$`
+            beginning, _, _ = name.removeprefix("/^").partition("\\")
             if beginning.replace("-", "").isalnum() and not model.startswith(beginning):
                 return False
             return re.search(name[1:], model) is not None

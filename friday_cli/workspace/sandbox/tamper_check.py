@@ -94,10 +94,9 @@ def restore(before: ScannedFiles, names: Sequence[str]) -> None:
         if content:
             folder, _, file_name = name.rpartition("/")
             temporary = f"{file_name}.{os.getpid()}"
+            # an error: the whole folder is gone, so git ignores the worktree; or a link is on the way
             with (
-                contextlib.suppress(
-                    OSError
-                ),  # the whole folder is gone: git ignores the worktree then; or a link is on the way
+                contextlib.suppress(OSError),
                 opened_folder("/", folder.strip("/").split("/")) as opened,
             ):
                 made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=opened)
