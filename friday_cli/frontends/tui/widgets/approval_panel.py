@@ -168,14 +168,14 @@ class Approval(Vertical, can_focus=True):
 
     def _show(self, ask_id: str) -> None:
         self.asked = ask_id
-        begin = partial(self.grace.begin, self.grace.hold())
-        if not self.call_after_refresh(begin):
-            begin()
         self._field.display = False
         ask = self._ask
         self.display = ask is not None
         self._body.explanation = []
         if ask is not None:
+            begin = partial(self.grace.begin, self.grace.hold())
+            if not self.call_after_refresh(begin):
+                begin()
             self._choices.options, self._choices.index = options_of(ask), 0
             self.keys_hint = _keys_hint(ask)
             self._draw()
